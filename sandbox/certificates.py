@@ -7,9 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scheduler_core.certificates import Lifetimes, issue_serving, make_authority
+from scheduler_core.certificates import (
+    KeyPair,
+    Lifetimes,
+    is_signed_by,
+    is_valid,
+    is_whole,
+    issue_serving,
+    make_authority,
+)
 
 VALID_FOR: Final = dt.timedelta(days=365)
+_SPARE: Final = dt.timedelta(days=1)
 _HOSTS: Final = (
     *("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"),
     *("127.0.0.1", "::1"),
@@ -23,6 +32,19 @@ class ServerCertificate:
     ca: Path
     certificate: Path
     key: Path
+
+
+def existing_certificates(directory: Path, now: dt.datetime) -> ServerCertificate | None:
+    """The files of an earlier start; None unless they are all there, whole and valid for another day."""
+    files = ServerCertificate(directory / "ca.crt", directory / "server.crt", directory / "server.key")
+    try:
+        pair = KeyPair(files.certificate.read_bytes(), files.key.read_bytes())
+        authority = files.ca.read_bytes()
+    except FileNotFoundError:
+        return None
+    tomorrow = (now + _SPARE).timestamp()
+    valid = all(is_valid(pem, tomorrow) for pem in (authority, pair.certificate))
+    return files if valid and is_whole(pair) and is_signed_by(pair.certificate, authority) else None
 
 
 def write_certificates(directory: Path, now: dt.datetime) -> ServerCertificate:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import importlib
 import importlib.util
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
+from sandbox.load.cli import load
 from sandbox.nodes.initial_nodes import NodeShape, Topology, numbered_nodes, read_topology
 from scheduler_core.errors import ModelError, MusterError
 
@@ -33,9 +34,10 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """A Kubernetes API server in one process for development and tests. It listens on loopback only and keeps
-    all objects in memory.
-    """
+    """A Kubernetes API server in one process for development and tests. It listens on loopback only."""
+
+
+main.add_command(load)
 
 
 @main.command()
@@ -69,6 +71,26 @@ def version() -> None:
     "--all", "everything", is_flag=True, help="Also install Muster's CRDs and run scheduler and webhook."
 )
 @click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep the cluster in DIR: the next start with it goes on with its objects, port and kubeconfig.",
+)
+@click.option(
+    "--seed-cluster",
+    "seed_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Start with the objects of a scenario, or of a file from `kubectl get -o yaml`.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0, 10_000, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Pods and Jobs run so many times faster.",
+)
+@click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
@@ -93,8 +115,16 @@ def up(
     everything: bool,
     config: Path | None,
     binaries: Path | None,
+    keep: Path | None,
+    seed_file: Path | None,
+    speed: float,
 ) -> None:
     """Serve a cluster until Ctrl-C."""
+    if binaries is not None and keep is not None:
+        raise click.UsageError("--keep and --kube-apiserver cannot be used together: etcd keeps nothing")
+    if binaries is not None and seed_file is not None:
+        text = "a real API server gives every object a new uid and time"
+        raise click.UsageError(f"--seed-cluster and --kube-apiserver cannot be used together: {text}")
     if config is not None and not everything:
         raise click.UsageError("--config needs --all: it configures the scheduler that --all starts")
     if nodes is not None and topology is not None:
@@ -105,27 +135,36 @@ def up(
     except ModelError as error:
         raise click.UsageError(f"--node-...: {error}") from None
     try:
+        # Imported here because `--help`, `version` and usage errors need no server.
+        from sandbox import scheduler_config
+        from sandbox.objects import now
+        from sandbox.real.control_plane import binaries_in
+        from sandbox.seeds.seed_file import read_seed
+        from sandbox.serve import ServeOptions, serve
+
+        given = _nodes_given()
+        seed = read_seed(seed_file, now().timestamp()) if seed_file else None
+        if seed and seed.nodes and given:
+            raise click.UsageError(f"{seed_file} has nodes: leave out --nodes, --topology and --node-...")
         if topology:
             layout = read_topology(topology, shape)
         else:
-            layout = Topology(numbered_nodes(DEFAULT_NODES if nodes is None else nodes, shape))
-        # Imported here because `--help`, `version` and usage errors need no server.
-        from sandbox import scheduler_config
-        from sandbox.real.control_plane import binaries_in
-        from sandbox.serve import ServeOptions, serve
-
+            count = 0 if seed and seed.nodes else DEFAULT_NODES
+            layout = Topology(numbered_nodes(count if nodes is None else nodes, shape))
         if config:
             scheduler_config.check(config)
         found = binaries_in(binaries) if binaries else None
-        asyncio.run(serve(ServeOptions(layout, port, kubeconfig, everything, config, found), click.echo))
+        options = ServeOptions(layout, port, kubeconfig, everything, config, found, keep, given, seed, speed)
+        asyncio.run(serve(options, click.echo))
     except MusterError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
-        raise click.ClickException(_os_text(error, port)) from None
+        where = f"{error.filename}: " if error.filename else ""
+        raise click.ClickException(f"{where}{error.strerror or error}") from None
 
 
-def _os_text(error: OSError, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} on 127.0.0.1 is in use"
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}"
+def _nodes_given() -> bool:
+    """Whether an option of the command line asks for certain nodes."""
+    context = click.get_current_context()
+    names = ("nodes", "topology", "node_cpu", "node_memory", "node_gpus", "node_pods")
+    return any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in names)

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from sandbox.errors import StatusError
+from sandbox.kinds.api_kinds import ApiKind
 from sandbox.kinds.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SERVICE_ACCOUNTS
 from sandbox.objects import Obj
 from sandbox.store.registry import Registry
@@ -15,7 +16,10 @@ from scheduler_core.errors import ConfigError
 
 
 async def create_objects(registry: Registry, objects: Iterable[Obj]) -> None:
-    """Create objects and their missing namespaces. Raises ConfigError with the object's kind and name."""
+    """Create objects and their missing namespaces, or update those that are there.
+
+    Raises ConfigError with the object's kind and name.
+    """
     for obj in objects:
         await _create(registry, obj)
 
@@ -31,10 +35,20 @@ async def _create(registry: Registry, obj: Obj) -> None:
         if namespace and registry.store.get(NAMESPACES, "", namespace) is None:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             await registry.create(NAMESPACES, body)
-        await registry.create(kind, obj, namespace=namespace)
+        await put_object(registry, kind, namespace if kind.namespaced else "", obj)
     except StatusError as error:
         name = "/".join(filter(None, (namespace, str(meta.get("name", "")))))
         raise ConfigError(f"{kind.kind} {name}", str(error), kind=error.reason) from None
+
+
+async def put_object(registry: Registry, kind: ApiKind, namespace: str, obj: Obj) -> None:
+    """Create an object, or give an existing one the same content; its metadata and status stay."""
+    name = (obj.get("metadata") or {}).get("name", "")
+    if registry.store.get(kind, namespace, name) is None:
+        await registry.create(kind, obj, namespace=namespace)
+        return
+    content = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
+    await registry.modify(kind, namespace, name, lambda seen: {**seen, **content})
 
 
 async def create_service_account(registry: Registry, namespace: str) -> None:

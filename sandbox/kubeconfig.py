@@ -38,6 +38,10 @@ def write_kubeconfig(path: Path, url: str, ca_pem: bytes, token: str) -> None:
     """Write the kubeconfig atomically with mode 0600."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.touch(mode=0o600)
-    draft.write_text(yaml.safe_dump(kubeconfig(url, ca_pem, token), sort_keys=False))
-    draft.replace(path)
+    try:
+        draft.touch(mode=0o600)
+        draft.write_text(yaml.safe_dump(kubeconfig(url, ca_pem, token), sort_keys=False))
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise

@@ -10,10 +10,13 @@ from pathlib import Path
 
 from sandbox.scheduler_config import profile_names
 from scheduler_core.errors import MusterError
-from scheduler_core.model.names import MUSTER_SCHEDULER
+from scheduler_core.model.names import DEFAULT_SCHEDULER, MUSTER_SCHEDULER
 
 _STOP_SECONDS = 5.0
 _LINE_LIMIT = 2**20
+# On Linux the kernel ends the program with its parent, even after SIGKILL: prctl(PR_SET_PDEATHSIG, SIGTERM).
+_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
+_BEFORE = (sys.executable, "-ISc", _WITH_PARENT) if sys.platform == "linux" else ()
 
 Say = Callable[[str], None]
 
@@ -39,7 +42,13 @@ def commands(kubeconfig: Path, state: Path, config: Path) -> dict[str, list[str]
     python = [sys.executable, "-m"]
     webhook = ["--kubeconfig", str(kubeconfig), "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
     webhook += ["--cert-dir", str(state / "webhook"), "--drain", "0"]
-    webhook += [f"--other-scheduler={name}" for name in profile_names(config) if name != MUSTER_SCHEDULER]
+    names = profile_names(config)
+    # Pods that name no scheduler get `muster-scheduler` in namespaces with a quota, also where Muster is the
+    # default scheduler.
+    others = [name for name in names if name not in (MUSTER_SCHEDULER, DEFAULT_SCHEDULER)]
+    if MUSTER_SCHEDULER not in names and DEFAULT_SCHEDULER in names:
+        others.append(DEFAULT_SCHEDULER)
+    webhook += [f"--other-scheduler={name}" for name in others]
     access = ["env", f"KUBECONFIG={kubeconfig}"]
     return {
         "webhook": [*python, "webhook", "serve", *webhook, "--register"],
@@ -66,6 +75,7 @@ class ChildProcesses:
         # Each process leads a POSIX session, so that Ctrl-C stops the children only through `_stop`.
         for name, command in self._programs.items():
             process = await asyncio.create_subprocess_exec(
+                *_BEFORE,
                 *command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,

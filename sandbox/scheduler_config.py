@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from scheduler_core.config import ConfigErrors
 from scheduler_core.config.documents import parse_document
 from scheduler_core.config.flags import Flags
 from scheduler_core.config.load import BUILTIN
+from scheduler_core.model.names import DEFAULT_SCHEDULER
 
 # Scheduler names of well-known manifests, with the plugins that each profile adds to quotas and gangs.
 ALSO_SERVED: Final[dict[str, dict[str, dict[str, Any]]]] = {
@@ -31,19 +33,30 @@ def check(file: Path) -> None:
         raise found.within(str(file)).errors[0] from None
 
 
-def at_this_server(file: Path | None, kubeconfig: Path, folder: Path) -> Path:
+def at_this_server(
+    file: Path | None,
+    kubeconfig: Path,
+    folder: Path,
+    *,
+    given: Mapping[str, Any] | None = None,
+    only_scheduler: bool = False,
+) -> Path:
     """Write a copy of a configuration with this sandbox's kubeconfig to `folder`; returns its path.
 
-    Without a file, the copy has the built-in profile and a profile for each name in ALSO_SERVED.
+    It comes from a file, or is `given` as a document. Without either, the copy has the built-in profile and a
+    profile for each name in ALSO_SERVED; where Muster is the `only_scheduler`, also for `default-scheduler`.
     """
     document: dict[str, Any] = parse_document(file.read_text(encoding="utf-8") if file else BUILTIN)
+    if given is not None and not file:
+        document = dict(given)
     connection = document.get("clientConnection") or {}
     document["clientConnection"] = {**connection, "kubeconfig": str(kubeconfig)}
     if file:
         _keep_policy(document, file)
-    else:
+    elif given is None:
         (first,) = document["profiles"]
-        document["profiles"] += [_beyond(first, name, args) for name, args in ALSO_SERVED.items()]
+        names = {**ALSO_SERVED, **({DEFAULT_SCHEDULER: {}} if only_scheduler else {})}
+        document["profiles"] += [_beyond(first, name, args) for name, args in names.items()]
     copy = folder / "scheduler.yaml"
     copy.write_text(yaml.safe_dump(document, sort_keys=False))
     return copy

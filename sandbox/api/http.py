@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+from collections.abc import Awaitable, Callable
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -17,6 +18,7 @@ from sandbox.api.resources import ResourceApi
 from sandbox.api.responses import add_warnings, error_response, json_response, object_response
 from sandbox.objects import Obj
 from sandbox.store.registry import Registry, RequestContext
+from scheduler_core.errors import MusterError
 
 _log = logging.getLogger(__name__)
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
@@ -25,12 +27,20 @@ _GROUPS = ("system:masters", "system:authenticated")
 
 
 class HttpApi:
-    """Handles all requests of the server."""
+    """Handles all requests of the server. `settled` waits until the writes so far are kept."""
 
-    def __init__(self, registry: Registry, token: str, address: str, bookmark_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        token: str,
+        address: str,
+        bookmark_seconds: float = 60.0,
+        settled: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._registry = registry
         self._token = token.encode()
         self._address = address
+        self._settled = settled
         self.resources = ResourceApi(registry, bookmark_seconds)
         self._openapi = openapi.OpenApi(registry.kinds)
 
@@ -39,6 +49,8 @@ class HttpApi:
         context = RequestContext(user=_USER, groups=_GROUPS)
         try:
             response = await self._route(request, context)
+            if self._settled and request.method != "GET":
+                await self._settled()
         except errors.StatusError as error:
             response = error_response(error)
         except web.HTTPRequestEntityTooLarge:
@@ -47,6 +59,8 @@ class HttpApi:
             response = error_response(errors.bad_request("the object is nested too deep"))
         except (asyncio.CancelledError, ConnectionError, web.HTTPException):
             raise
+        except MusterError as error:
+            response = error_response(errors.internal(str(error)))
         except Exception as error:
             _log.exception("%s %s failed", request.method, request.path)
             response = error_response(errors.internal(repr(error)))

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import ssl
 import tempfile
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from sandbox.admission.chain import Chain
 from sandbox.admission.webhook_client import ServiceTable
 from sandbox.api.http import HttpApi
 from sandbox.api.request_bodies import BODY_LIMIT
-from sandbox.certificates import ServerCertificate, write_certificates
-from sandbox.initial_objects import create_service_account
+from sandbox.certificates import ServerCertificate, existing_certificates, write_certificates
+from sandbox.initial_objects import create_service_account, put_object
 from sandbox.kinds import crd, kubernetes_service
 from sandbox.kinds.builtin import GROUP_VERSIONS, NAMESPACES, builtin_table
 from sandbox.kubeconfig import write_kubeconfig
@@ -36,7 +36,8 @@ _STOP_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Settings of the server. `directory` is for certificates and kubeconfig (None: a temporary one).
+    """Settings of the server. `directory` is for certificates and kubeconfig (None: a temporary one);
+    valid certificates that are there already are used. `settled` is awaited before a write is answered.
 
     Port 0 means any free port. `services` maps Services in webhook configurations to their addresses.
     `group_versions`: the versions of the native groups that the server serves.
@@ -49,6 +50,7 @@ class ServerOptions:
     log_length: int = 50_000
     services: ServiceTable | None = None
     group_versions: Collection[str] = GROUP_VERSIONS
+    settled: Callable[[], Awaitable[None]] | None = None
 
 
 class ApiServer:
@@ -83,7 +85,7 @@ class ApiServer:
                 self.folder = Path(self._temporary.name)
             else:
                 self.folder = self._options.directory
-            self._files = write_certificates(self.folder, now())
+            self._files = existing_certificates(self.folder, now()) or write_certificates(self.folder, now())
             self.ca_file = self._files.ca
         return self._files
 
@@ -98,7 +100,8 @@ class ApiServer:
 
     async def _listen(self) -> None:
         files = self.prepare()
-        self._http = HttpApi(self.registry, self.token, HOST, self._options.bookmark_seconds)
+        options = self._options
+        self._http = HttpApi(self.registry, self.token, HOST, options.bookmark_seconds, options.settled)
         server = web.Server(self._http, request_factory=_request)
         self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
         await self._runner.setup()
@@ -107,7 +110,7 @@ class ApiServer:
         port = self._runner.addresses[0][1]
         self.url = f"https://{HOST}:{port}"
         for kind, obj in kubernetes_service.objects(HOST, port):
-            await self.registry.create(kind, obj, namespace="default", owned=True)
+            await put_object(self.registry, kind, "default", obj)
         self.kubeconfig = self.folder / "kubeconfig"
         write_kubeconfig(self.kubeconfig, self.url, files.ca.read_bytes(), self.token)
 

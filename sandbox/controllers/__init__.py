@@ -37,11 +37,14 @@ class Controllers:
         self._owners.stop()
 
 
-def start_controllers(registry: Registry, authority: str = "", *, settle: float = 0.0) -> Controllers:
+def start_controllers(
+    registry: Registry, authority: str = "", *, settle: float = 0.0, speed: float = 1.0
+) -> Controllers:
     """Start all controllers on the running event loop. Quota use comes from the admission chain's ledger.
 
     `authority` is the PEM of the CA that is published in each namespace ("": none). `settle` is the delay in
-    seconds before a changed quota use is written, for a store that lags behind admission.
+    seconds before a changed quota use is written, for a store that lags behind admission. `speed` divides the
+    times of Jobs.
     """
     admission = registry.admission
     ledger = (
@@ -52,7 +55,7 @@ def start_controllers(registry: Registry, authority: str = "", *, settle: float 
         ResourceQuotaController(registry, ledger, settle=settle),
         NamespaceController(registry),
         GarbageCollector(registry, owners),
-        JobController(registry, owners),
+        JobController(registry, owners, speed=speed),
         ReplicaSetController(registry, owners),
         ReplicationControllerController(registry, owners),
         DeploymentController(registry, owners),

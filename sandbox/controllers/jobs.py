@@ -22,13 +22,18 @@ from scheduler_core.model.timestamps import parse_time
 
 
 class JobController(WorkloadController):
-    """Runs Jobs to completion. Finished pods are counted when they finish, even if they are deleted later."""
+    """Runs Jobs to completion. Finished pods are counted when they finish, even if they are deleted later.
+
+    `speed` divides activeDeadlineSeconds, ttlSecondsAfterFinished and the delay before a new pod after a
+    failed one.
+    """
 
     kind = JOBS
     component = "job-controller"
 
-    def __init__(self, registry: Registry, owners: OwnerIndex) -> None:
+    def __init__(self, registry: Registry, owners: OwnerIndex, *, speed: float = 1.0) -> None:
         super().__init__(registry, owners)
+        self._speed = speed
         self._tallies: dict[str, FinishedPods] = {}
         self._retry_at: dict[str, tuple[int, float]] = {}
 
@@ -56,7 +61,7 @@ class JobController(WorkloadController):
         tally = self._tallies.setdefault(job["metadata"]["uid"], FinishedPods())
         for pod in pods:
             tally.note(pod, job["spec"].get("podFailurePolicy"))
-        left = _seconds_left(job, "startTime", job["spec"].get("activeDeadlineSeconds"))
+        left = self._seconds_left(job, "startTime", job["spec"].get("activeDeadlineSeconds"))
         step = plan(job, pods, tally, deadline_passed=left is not None and left <= 0)
         for pod in step.delete:
             tally.removed.add(pod["metadata"]["uid"])
@@ -74,7 +79,7 @@ class JobController(WorkloadController):
         moment = now().timestamp()
         seen, ready_at = self._retry_at.get(uid, (0, 0.0))
         if seen != failed:
-            ready_at = moment + backoff_seconds(failed)
+            ready_at = moment + backoff_seconds(failed) / self._speed
             self._retry_at[uid] = (failed, ready_at)
         if moment < ready_at:
             return ready_at - moment
@@ -93,19 +98,18 @@ class JobController(WorkloadController):
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None:
             return None
-        left = int(ttl) - _age(finished[-1]["lastTransitionTime"])
+        left = int(ttl) / self._speed - _age(finished[-1]["lastTransitionTime"])
         if left > 0:
             return left
         options = {"propagationPolicy": "Background", "preconditions": {"uid": job["metadata"]["uid"]}}
         await self.registry.delete(JOBS, *key, options=options)
         return None
 
-
-def _seconds_left(job: Obj, since: str, limit: object) -> float | None:
-    started = at(job, "status", since)
-    if limit is None or started is None or is_finished(job):
-        return None
-    return float(str(limit)) - _age(started)
+    def _seconds_left(self, job: Obj, since: str, limit: object) -> float | None:
+        started = at(job, "status", since)
+        if limit is None or started is None or is_finished(job):
+            return None
+        return float(str(limit)) / self._speed - _age(started)
 
 
 def _age(moment: str) -> float:

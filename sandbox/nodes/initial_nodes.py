@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,15 @@ class Topology:
 
     nodes: list[Obj]
     config_map: Obj | None = None
+
+    @property
+    def digest(self) -> str:
+        """Equal for two topologies with the same nodes: names, labels and capacities."""
+        shown = [
+            (node["metadata"]["name"], node["metadata"]["labels"], node["status"]["capacity"])
+            for node in self.nodes
+        ]
+        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def level_label(level: str) -> str:

@@ -63,6 +63,7 @@ class NodeUse:
 
 _LOG = logging.getLogger(__name__)
 _KILLED = 143
+_POD_NETWORK = 244
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,14 @@ class _End:
 
 
 class Kubelet:
-    """Runs the pods of all existing nodes. Call `start` once on the server's event loop, then `stop`."""
+    """Runs the pods of all existing nodes. Call `start` once on the server's event loop, then `stop`.
 
-    def __init__(self, registry: Registry) -> None:
+    `speed` divides how long pods run and how long deleted pods stay.
+    """
+
+    def __init__(self, registry: Registry, *, speed: float = 1.0) -> None:
         self._registry = registry
+        self._speed = speed
         self._queue: WorkQueue[Key] = WorkQueue(self._handle, "kubelet")
         self._ends: DelayQueue[_End] = DelayQueue(self._on_end)
         self._due: dict[Key, _End] = {}
@@ -134,6 +139,9 @@ class Kubelet:
             return
         meta = pod["metadata"]
         key = (meta["namespace"], meta["name"])
+        if event == "ADDED":
+            # A pod of an earlier start keeps its address.
+            self._started = max(self._started, _number_of(at(pod, "status", "podIP") or ""))
         if event == "DELETED" or at(pod, "status", "phase") in pod_status.FINISHED:
             self._scheduled.pop(key, None)
             self._due.pop(key, None)
@@ -177,9 +185,9 @@ class Kubelet:
             await self._write(key, pod, lambda seen: pod_status.rejected(seen, rfc3339(now()), *short))
             return
         use.put(key, asked)
-        self._schedule_end(key, pod, 0.0)
+        self._schedule_end(key, pod, _age(pod))
         self._started += 1
-        address = f"10.{244 + (self._started >> 16) % 8}.{self._started >> 8 & 255}.{self._started & 255}"
+        address = _pod_address(self._started)
         host = self._address[node]
         await self._write(key, pod, lambda seen: pod_status.running(seen, rfc3339(now()), address, host))
 
@@ -198,7 +206,7 @@ class Kubelet:
         end = self._scheduled[key] = _End(key, pod["metadata"]["uid"], stopped=False)
         lifetime = pod_status.lifetime_of(pod)
         if lifetime:
-            self._ends.push(max(0.0, lifetime[0] - age), end)
+            self._ends.push(max(0.0, lifetime[0] / self._speed - age), end)
 
     def _on_end(self, end: _End) -> None:
         if self._scheduled.get(end.key) == end:
@@ -208,7 +216,7 @@ class Kubelet:
     async def _end_deleted(self, key: Key, pod: Obj) -> None:
         meta = pod["metadata"]
         grace = meta.get("deletionGracePeriodSeconds") or 0
-        seconds = min(pod_status.seconds_of(pod, pod_status.STOP_SECONDS) or 0.0, grace)
+        seconds = min(pod_status.seconds_of(pod, pod_status.STOP_SECONDS) or 0.0, grace) / self._speed
         end = _End(key, meta["uid"], stopped=True)
         if seconds and self._due.get(key) != end:
             if self._scheduled.get(key) != end:
@@ -232,6 +240,20 @@ class Kubelet:
             return {**seen, "status": status} if status is not None else None
 
         await self._registry.modify(PODS, *key, change, subresource="status")
+
+
+def _pod_address(number: int) -> str:
+    """The address of the pod that was started as the `number`-th."""
+    return f"10.{_POD_NETWORK + (number >> 16) % 8}.{number >> 8 & 255}.{number & 255}"
+
+
+def _number_of(address: str) -> int:
+    """The number of a pod with this address, below 2^19; 0 for an address of another form."""
+    parts = address.split(".")
+    if len(parts) != 4 or parts[0] != "10" or not all(part.isdecimal() for part in parts):
+        return 0
+    high, middle, low = map(int, parts[1:])
+    return (high - _POD_NETWORK) << 16 | middle << 8 | low if high >= _POD_NETWORK else 0
 
 
 def _address_of(node: Obj) -> str:

@@ -48,7 +48,7 @@ def running(pod: Obj, now: str, pod_ip: str, host_ip: str) -> Obj:
         "hostIPs": [{"ip": host_ip}],
         "podIP": pod_ip,
         "podIPs": [{"ip": pod_ip}],
-        "startTime": now,
+        "startTime": old.get("startTime", now),
         "conditions": _conditions(old, now, ready=True),
         "containerStatuses": [_container(c, started, ready=True) for c in spec.get("containers") or ()],
         "observedGeneration": pod["metadata"].get("generation", 1),

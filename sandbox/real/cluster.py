@@ -17,6 +17,8 @@ from sandbox.real.client import TokenClient
 from sandbox.real.control_plane import Binaries, ControlPlane
 from sandbox.real.reflector import MirrorReflectors, MirrorStore
 from sandbox.real.registry import RemoteRegistry
+from sandbox.seeds.seeding import Seeded
+from sandbox.store.registry import Registry
 
 # The sandbox has no controllers that remove the taint of new nodes or the finalizers of claims and volumes.
 _FLAGS: Final = (
@@ -30,7 +32,8 @@ class RealCluster:
     """Lifecycle of one cluster: `start`, use `server`, `stop`. All calls belong to one event loop.
 
     `store` is a local copy of the server's objects, which lags slightly behind. `controllers` is false where
-    kube-controller-manager runs instead of the sandbox's controllers.
+    kube-controller-manager runs instead of the sandbox's controllers. `speed` divides the times of kubelet
+    and Jobs.
     """
 
     def __init__(
@@ -41,17 +44,21 @@ class RealCluster:
         port: int = 0,
         *,
         controllers: bool = True,
+        speed: float = 1.0,
     ) -> None:
         self.server = ControlPlane(binaries, _FLAGS, port)
         self._nodes = nodes
         self._objects = objects
         self._own_controllers = controllers
+        self._speed = speed
         self._client: TokenClient | None = None
+        self._registry: RemoteRegistry | None = None
         self._followers: MirrorReflectors | None = None
         self._kubelet: Kubelet | None = None
         self._controllers: Controllers | None = None
         self._up = False
         self.store = MirrorStore()
+        self.seeded: Seeded | None = None
 
     async def start(self) -> None:
         """Start serving. Raises ControlPlaneFailed, or ConfigError if the server refuses an object."""
@@ -65,17 +72,25 @@ class RealCluster:
 
     async def _start_components(self) -> None:
         self._client = TokenClient(self.server.url, self.server.token, self.server.ca_file)
-        registry = RemoteRegistry(self._client, self.store)
+        registry = self._registry = RemoteRegistry(self._client, self.store)
         self._followers = MirrorReflectors(self._client, self.store, registry.kinds)
         await self._followers.start()
         if self._own_controllers:
             authority = self.server.ca_file.read_text()
-            self._controllers = start_controllers(registry, authority, settle=_SETTLE_SECONDS)
-        self._kubelet = Kubelet(registry)
+            self._controllers = start_controllers(
+                registry, authority, settle=_SETTLE_SECONDS, speed=self._speed
+            )
+        self._kubelet = Kubelet(registry, speed=self._speed)
         self._kubelet.start()
         for node in self._nodes:
             await registry.create(NODES, node)
         await create_objects(registry, self._objects)
+
+    @property
+    def registry(self) -> Registry:
+        """Reads and writes of objects, after `start`."""
+        assert self._registry is not None
+        return self._registry
 
     async def ended(self) -> None:
         """Wait until etcd or kube-apiserver ends unexpectedly; raises ProcessEnded."""

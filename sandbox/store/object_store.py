@@ -7,7 +7,7 @@ stored object is never changed in place: a new version replaces it, and holders 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from sandbox import errors
@@ -56,6 +56,7 @@ class LogEntry:
 
 
 EntryCallback = Callable[[LogEntry], None]
+Recorder = Callable[[str, LogEntry], None]
 Versions = list[Version]
 LogEntries = list[LogEntry]
 
@@ -63,10 +64,10 @@ LogEntries = list[LogEntry]
 class _KindStorage:
     """Objects, event log and subscribers of one storage name."""
 
-    def __init__(self) -> None:
+    def __init__(self, oldest: int) -> None:
         self.objects: dict[str, dict[str, Version]] = {}
         self.log: list[LogEntry] = []
-        self.oldest = 0
+        self.oldest = oldest
         self.entry_callbacks: dict[int, EntryCallback] = {}
         self.callbacks: dict[int, Callback] = {}
 
@@ -78,19 +79,24 @@ class _KindStorage:
 
 
 class ObjectStore:
-    """All objects of an API server."""
+    """All objects of an API server. `recorder(storage, entry)` is called synchronously for each write."""
 
     def __init__(self, log_length: int = LOG_LENGTH) -> None:
         self._storages: dict[str, _KindStorage] = {}
         self._all_callbacks: dict[int, Callback] = {}
         self._log_length = log_length
         self._next_token = 0
+        self._oldest = 0
+        self.recorder: Recorder | None = None
         self.revision = 1
 
     def _storage(self, kind: ApiKind) -> _KindStorage:
-        found = self._storages.get(kind.storage)
+        return self._named(kind.storage)
+
+    def _named(self, storage: str) -> _KindStorage:
+        found = self._storages.get(storage)
         if found is None:
-            found = self._storages[kind.storage] = _KindStorage()
+            found = self._storages[storage] = _KindStorage(self._oldest)
         return found
 
     def get(self, kind: ApiKind, namespace: str, name: str) -> Obj | None:
@@ -180,7 +186,11 @@ class ObjectStore:
         return Version(obj, self.revision)
 
     def _publish(self, kind: ApiKind, entry: LogEntry) -> None:
-        storage = self._storage(kind)
+        if self.recorder:
+            self.recorder(kind.storage, entry)
+        self._notify(self._storage(kind), entry)
+
+    def _notify(self, storage: _KindStorage, entry: LogEntry) -> None:
         storage.log.append(entry)
         if len(storage.log) > self._log_length * 5 // 4:
             storage.compact(self._log_length)
@@ -214,8 +224,28 @@ class ObjectStore:
         table[token] = callback
         return lambda: table.pop(token, None)
 
+    def everything(self) -> Iterator[tuple[str, Version]]:
+        """Every object with the name of its storage."""
+        for name, storage in self._storages.items():
+            for by_name in storage.objects.values():
+                for version in by_name.values():
+                    yield name, version
+
+    def restore(self, objects: Iterable[tuple[str, Version]], revision: int) -> None:
+        """Fill an empty store with objects of an earlier one; subscribers see each as ADDED, in this order.
+
+        The next write gets the version after `revision`. Watches from before fail with 410.
+        """
+        self.revision = revision
+        for name, version in objects:
+            storage = self._named(name)
+            storage.objects.setdefault(version.namespace, {})[version.name] = version
+            self._notify(storage, LogEntry(version.rv, "ADDED", version, None))
+        self.compact()
+
     def compact(self) -> None:
         """Drop all past events; a watch from an old resourceVersion then fails with 410."""
+        self._oldest = self.revision
         for storage in self._storages.values():
             storage.compact(0)
             storage.oldest = self.revision

@@ -41,6 +41,7 @@ from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import NotFound
 from scheduler_core.kube.watch.reading import ObjectReader
 from scheduler_core.kube.watch.reflector import Reflector
 from scheduler_core.kube.watch.tracker import Event
@@ -49,7 +50,7 @@ from scheduler_core.kube.writes.writer import ApiWriter
 from scheduler_core.logs import fields
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import DEFAULT_SCHEDULER
-from scheduler_core.model.watched import COMPOSITES, WATCHED, Parse
+from scheduler_core.model.watched import COMPOSITES, OPTIONAL, WATCHED, Parse
 from scheduler_core.plugins.extenders import Extenders
 from scheduler_core.state.cluster import ClusterState
 
@@ -171,7 +172,7 @@ class RunningScheduler:
                 parse,
                 put_pod if resource == PODS else put,
                 on_malformed=self._malformed,
-                on_error=partial(log.warning, "watching: %s"),
+                on_error=partial(report_watch, resource),
             )
             for resource, parse in readers.items()
         ]
@@ -267,6 +268,15 @@ class RunningScheduler:
     def _malformed(self, error: ModelError) -> None:
         log.warning("malformed object: %s", error, extra=fields(kind=error.kind))
         self.metrics.malformed(error.kind)
+
+
+def report_watch(resource: Resource, error: Exception) -> None:
+    """Log what restarted a watch. That a cluster does not serve an optional kind is no problem of it."""
+    if isinstance(error, NotFound) and resource in OPTIONAL:
+        text = "%s.%s: not served by this cluster; followed from the moment it is"
+        log.info(text, resource.plural, resource.group)
+    else:
+        log.warning("watching: %s", error)
 
 
 def _want_nodes(config: SchedulerConfiguration) -> bool:

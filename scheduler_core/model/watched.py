@@ -14,6 +14,7 @@ from scheduler_core.model.kinds import (
     CSI_NODES,
     ELASTIC_QUOTAS,
     NAMESPACES,
+    NATIVE_POD_GROUPS,
     NODE_METRICS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -22,6 +23,7 @@ from scheduler_core.model.kinds import (
     PODS,
     RESERVATION_LEDGERS,
     STORAGE_CLASSES,
+    X_POD_GROUPS,
     Resource,
 )
 from scheduler_core.model.namespace import parse_namespace
@@ -59,3 +61,5 @@ WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
 )
 # Watched only where Coscheduling asks for it (`compositePodGroups`).
 COMPOSITES: Final[tuple[Resource, Parse]] = (COMPOSITE_POD_GROUPS, parse_composite)
+# Kinds that Muster does not install: a cluster may lack them.
+OPTIONAL: Final = frozenset({X_POD_GROUPS, NATIVE_POD_GROUPS, COMPOSITE_POD_GROUPS})

@@ -93,6 +93,11 @@ def is_namespaced(name: str) -> bool:
     return name not in _BY_NAME or _BY_NAME[name][0].namespaced
 
 
+def api_version_of(obj: Mapping[str, Any]) -> str:
+    """The apiVersion of an object of a known kind; without one, that of the first kind with the name."""
+    return str(obj.get("apiVersion") or _BY_NAME[str(obj.get("kind"))][0].api_version)
+
+
 def parser_of(obj: Mapping[str, Any]) -> Parse | None:
     """The parser of an object's kind; without an apiVersion that of the first kind with the name."""
     version = obj.get("apiVersion")

@@ -57,13 +57,18 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def load_scenarios(text: str, file: str = "") -> list[Scenario]:
-    """All scenarios of a file (YAML documents). Raises ConfigError naming file and path."""
+def load_documents(text: str, file: str = "") -> list[Any]:
+    """The YAML documents of a file that are not empty; times stay text. Raises ConfigError."""
     try:
         documents = list(yaml.load_all(text, _Loader))
     except yaml.YAMLError as error:
         raise ConfigError("", f"not valid YAML: {_one_line(error)}", file=file) from None
-    found = [document for document in documents if document is not None]
+    return [document for document in documents if document is not None]
+
+
+def load_scenarios(text: str, file: str = "") -> list[Scenario]:
+    """All scenarios of a file (YAML documents). Raises ConfigError naming file and path."""
+    found = load_documents(text, file)
     if not found:
         raise ConfigError("", "no scenario in the file", file=file)
     try:

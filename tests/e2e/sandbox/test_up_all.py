@@ -6,9 +6,10 @@ The server is the sandbox's own, or with `--kube-apiserver` a real one.
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,24 @@ pytestmark = pytest.mark.e2e
 def stack(tmp_path: Path, served_by: str) -> Iterator[Running]:
     with started(tmp_path, served_by) as running:
         yield running
+
+
+# Every line of a start and a stop; a warning is none of them.
+EXPECTED_LINES = [
+    r"A (sandbox|real kube-apiserver) with 2 nodes serves at https://127\.0\.0\.1:\d+ \(.*\)\.",
+    r"export KUBECONFIG=\S+",
+    r"Ctrl-C stops it\.",
+    r"The (webhook is registered|scheduler is at work|sandbox has stopped)\.",
+    r"webhook \| muster-webhook: serving on https://\S+ for https://\S+; health and metrics on http://\S+",
+    r"webhook \| \S+ INFO muster\.webhook: review: .*",
+    r"scheduler \| \S+ INFO scheduler_core\.app\.wiring: podgroups\.scheduling\.(x-)?k8s\.io: not served .*",
+    r"scheduler \| \S+ INFO scheduler_core\.app\.process: (leading .*|shut down)",
+    r"scheduler \| \S+ INFO scheduler_core\.app\.loop\.event_handlers: synced: .*",
+]
+
+
+def unexpected(lines: Iterable[str]) -> list[str]:
+    return [line for line in lines if not any(re.fullmatch(form, line) for form in EXPECTED_LINES)]
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -40,7 +59,7 @@ def runner(kubectl: Path, kubeconfig: Path) -> Run:
 
 
 def test_a_quota_is_judged_and_a_pod_is_bound(stack: Running, kubectl: Path) -> None:
-    process, target, _ = stack
+    process, target, lines = stack
     run = runner(kubectl, target)
     quota = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
@@ -68,6 +87,7 @@ def test_a_quota_is_judged_and_a_pod_is_bound(stack: Running, kubectl: Path) -> 
     said, _ = process.communicate(timeout=20)
     assert process.returncode == 0
     assert said.endswith("The sandbox has stopped.\n")
+    assert unexpected([*"".join(lines).splitlines(), *said.splitlines()]) == []
 
 
 def test_workloads_run_and_go(stack: Running, kubectl: Path) -> None:

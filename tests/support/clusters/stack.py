@@ -19,15 +19,16 @@ Running = tuple[subprocess.Popen[str], Path, list[str]]
 
 @contextmanager
 def started(
-    tmp_path: Path, served_by: str, *args: str, nodes: int = 2, signs: Sequence[str] = SIGNS
+    tmp_path: Path, served_by: str, *args: str, nodes: int | None = 2, signs: Sequence[str] = SIGNS
 ) -> Iterator[Running]:
     """The process, its kubeconfig, and its lines up to the one that completes the start.
 
-    `served_by` is the sandbox or one of the kube-apiservers.
+    `served_by` is the sandbox or one of the kube-apiservers; `nodes` is None where the arguments give them.
     """
     target = tmp_path / "kubeconfig"
     command = [sys.executable, "-m", "sandbox", "up", "--all", "--kubeconfig", str(target)]
-    command += ["--nodes", str(nodes)]
+    if nodes is not None:
+        command += ["--nodes", str(nodes)]
     if served_by != "sandbox":
         for name, tool in (("etcd", "etcd"), ("kube-apiserver", served_by)):
             (tmp_path / name).symlink_to(have(tool).path)

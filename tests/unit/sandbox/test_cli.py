@@ -17,7 +17,8 @@ import yaml
 from click.testing import CliRunner
 
 from sandbox.cli import main
-from sandbox.scheduler_config import ALSO_SERVED, at_this_server
+from sandbox.processes import commands
+from sandbox.scheduler_config import ALSO_SERVED, at_this_server, profile_names
 from scheduler_core.app.config_cli import configure
 from scheduler_core.config.flags import Flags
 
@@ -72,7 +73,51 @@ def test_a_port_in_use_is_one_line() -> None:
             timeout=60,
         )
     assert done.returncode == 1
-    assert done.stderr == f"Error: port {port} on 127.0.0.1 is in use\n"
+    problem = f"port {port} on 127.0.0.1 is in use; choose another one with --port, or leave --port out"
+    assert done.stderr == f"Error: {problem}\n"
+
+
+def failure(*args: str) -> str:
+    """What `muster-sandbox up` prints when it fails."""
+    done = CliRunner().invoke(main, ["up", *args])
+    assert done.exit_code == 1, done.output
+    return done.output
+
+
+def test_what_a_kept_cluster_refuses_is_one_line(tmp_path: Path) -> None:
+    keep = tmp_path / "kept"
+    kept = ("--keep", str(keep))
+    with running("--nodes", "2", *kept) as (process, lines):
+        assert f"(loopback only, kept in {keep})" in lines[0]
+        assert failure(*kept) == f"Error: {keep} is used by process {process.pid}\n"
+        address = lines[0].split(" serves at ")[1].split()[0]
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=10)
+    port = address.rpartition(":")[2]
+    for nodes in (("--nodes", "3"), ("--node-cpu", "4"), ("--nodes", "2", "--node-gpus", "1")):
+        said = failure(*kept, *nodes)
+        assert said.startswith(f"Error: {keep} was started with 2 nodes of its own: leave out --nodes, ")
+        assert said.count("\n") == 1
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", int(port)))
+        taken.listen()
+        said = failure(*kept)
+    problem = f"port {port} on 127.0.0.1 is in use; {keep} keeps it for its kubeconfig"
+    assert said == f"Error: {problem}: end the other program, or give a new --port\n"
+    with running(*kept, "--nodes", "2") as (_, again):
+        assert address in again[0]
+        assert again[0].startswith("A sandbox with 2 nodes ")
+
+
+def test_a_kubeconfig_that_cannot_be_written_says_what_helps(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    target = tmp_path / "file" / "deep" / "config"
+    problem = "cannot write the kubeconfig: Not a directory; name another file with --kubeconfig"
+    assert failure("--nodes", "1", "--kubeconfig", str(target)) == f"Error: {target}: {problem}\n"
+    said = failure("--nodes", "1", "--kubeconfig", str(tmp_path))
+    assert said.startswith(f"Error: {tmp_path}: cannot write the kubeconfig: Is a directory; ")
+    assert sorted(tmp_path.parent.glob(f".{tmp_path.name}.*")) == []
 
 
 BAD_FILES = [
@@ -115,6 +160,18 @@ USAGE = [
         "--config needs --all",
     ),
     ("a folder as configuration", ["up", "--all", "--config", "/"], "is a directory"),
+    ("no speed", ["up", "--speed", "0"], "0.0 is not in the range"),
+    (
+        "a real server that is kept",
+        ["up", "--keep", "x", "--kube-apiserver", "y"],
+        "--keep and --kube-apiserver cannot be used together",
+    ),
+    (
+        "a real server that starts from a file",
+        ["up", "--seed-cluster", "x", "--kube-apiserver", "y"],
+        "--seed-cluster and --kube-apiserver cannot be used together",
+    ),
+    ("a load without pods", ["load", "--pods", "0"], "0 is not in the range"),
 ]
 
 
@@ -195,6 +252,30 @@ def test_the_profiles_of_the_sandbox_are_valid(tmp_path: Path) -> None:
     copy = at_this_server(None, tmp_path / "kubeconfig", tmp_path)
     names = [profile.scheduler_name for profile in configure(str(copy), Flags()).profiles]
     assert names == ["muster-scheduler", *ALSO_SERVED]
+
+
+def test_muster_is_the_default_scheduler_where_it_is_the_only_one(tmp_path: Path) -> None:
+    copy = at_this_server(None, tmp_path / "kubeconfig", tmp_path, only_scheduler=True)
+    assert profile_names(copy) == ["muster-scheduler", *ALSO_SERVED, "default-scheduler"]
+    # The webhook still assigns pods of namespaces with a quota to `muster-scheduler`.
+    assert others_of(copy, tmp_path) == list(ALSO_SERVED)
+    alone = tmp_path / "alone.yaml"
+    alone.write_text("profiles: [{schedulerName: default-scheduler}, {schedulerName: x}]\n")
+    assert others_of(alone, tmp_path) == ["x", "default-scheduler"]
+
+
+def others_of(config: Path, folder: Path) -> list[str]:
+    """The names that the webhook accepts beside `muster-scheduler`."""
+    command = commands(folder / "kubeconfig", folder, config)["webhook"]
+    return [word.partition("=")[2] for word in command if word.startswith("--other-scheduler=")]
+
+
+def test_nodes_come_from_the_file_or_from_the_command_line(tmp_path: Path) -> None:
+    seed = tmp_path / "seed.yaml"
+    seed.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n}\n")
+    done = CliRunner().invoke(main, ["up", "--seed-cluster", str(seed), "--nodes", "2"])
+    assert done.exit_code == 2
+    assert f"{seed} has nodes: leave out --nodes, --topology and --node-..." in done.output
 
 
 def test_version() -> None:

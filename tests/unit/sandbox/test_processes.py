@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from sandbox.processes import ChildProcesses, ProcessEnded
+from tests.support.eventually import eventually
 from tests.support.in_process import until
 
 PATIENT = """
@@ -44,6 +47,33 @@ def test_an_early_end_names_the_process_and_ends_the_others() -> None:
         return str(ended.value)
 
     assert asyncio.run(scenario()) == "the hasty ended with exit code 1; see its last lines above"
+
+
+PARENT = """
+import asyncio, sys
+from sandbox.processes import ChildProcesses
+child = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+programs = {"one": [sys.executable, "-c", child]}
+asyncio.run(ChildProcesses(programs, lambda line: print(line, flush=True)).run())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_a_killed_parent_leaves_no_process_behind() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline().removeprefix("one | "))
+        assert is_running(child)
+        parent.kill()
+        assert eventually(lambda: not is_running(child))
+
+
+def is_running(process: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_cancelling_ends_all_of_them_in_order() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from sandbox.kinds.builtin import NODES, PODS
+from sandbox.nodes.kubelet import Kubelet
 from sandbox.nodes.pod_status import EXIT_CODE, RUN_SECONDS, STOP_SECONDS
 from sandbox.workqueue import DelayQueue
 from tests.support.in_process import World, until, world
@@ -12,6 +13,40 @@ from tests.support.in_process import World, until, world
 
 def phase(cluster: World, name: str) -> str:
     return str(cluster.get(PODS, name)["status"]["phase"])
+
+
+def test_speed_shortens_run_and_stop_times() -> None:
+    async def scenario() -> None:
+        async with world(nodes=1, kubelet=False) as cluster:
+            kubelet = Kubelet(cluster.registry, speed=1000.0)
+            kubelet.start()
+            try:
+                await cluster.pod("a", node="node-0", meta={"annotations": {RUN_SECONDS: "60"}})
+                await until(lambda: phase(cluster, "a") == "Succeeded")
+                await cluster.pod("b", node="node-0", meta={"annotations": {STOP_SECONDS: "25"}})
+                await until(lambda: phase(cluster, "b") == "Running")
+                await cluster.delete(PODS, "b")
+                await until(lambda: not cluster.exists(PODS, "b"))
+            finally:
+                await kubelet.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_of_an_earlier_start_goes_on_and_keeps_its_address() -> None:
+    async def scenario() -> None:
+        async with world(nodes=1, kubelet=False) as cluster:
+            for _ in range(2):
+                kubelet = Kubelet(cluster.registry)
+                kubelet.start()
+                name = "first" if not cluster.exists(PODS, "first") else "second"
+                await cluster.pod(name, node="node-0")
+                await until(lambda name=name: phase(cluster, name) == "Running")
+                await kubelet.stop()
+            addresses = {cluster.get(PODS, name)["status"]["podIP"] for name in ("first", "second")}
+            assert addresses == {"10.244.0.1", "10.244.0.2"}
+
+    asyncio.run(scenario())
 
 
 def test_a_bound_pod_runs_and_is_ready() -> None:

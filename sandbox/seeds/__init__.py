@@ -1,0 +1,1 @@
+"""Starting a cluster with the objects of a file."""

@@ -1,0 +1,28 @@
+"""How the scheduler reports what restarts its watches."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from scheduler_core.app.wiring import report_watch
+from scheduler_core.kube.errors import ApiError, NotFound, Unauthorized
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, NATIVE_POD_GROUPS, X_POD_GROUPS, Resource
+
+ABSENT = NotFound(404, "NotFound", "the server could not find the requested resource")
+REPORTS = [
+    ("another project's kind that is not served", X_POD_GROUPS, ABSENT, "INFO"),
+    ("a kind that older servers lack", NATIVE_POD_GROUPS, ABSENT, "INFO"),
+    ("a kind of Muster that is not installed", ELASTIC_QUOTAS, ABSENT, "WARNING"),
+    ("credentials that are refused", X_POD_GROUPS, Unauthorized(401, "Unauthorized", "no"), "WARNING"),
+]
+
+
+@pytest.mark.parametrize(("sentence", "resource", "error", "level"), REPORTS, ids=[row[0] for row in REPORTS])
+def test_only_what_the_cluster_should_have_is_a_warning(
+    sentence: str, resource: Resource, error: ApiError, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        report_watch(resource, error)
+    assert [record.levelname for record in caplog.records] == [level], sentence
