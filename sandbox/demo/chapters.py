@@ -21,6 +21,7 @@ from sandbox.demo.gangs import (
 from sandbox.demo.load_aware import hot_and_cold
 from sandbox.demo.player import Player, command_environment
 from sandbox.demo.priority_and_quotas import priority_stays_within
+from sandbox.demo.sum_of_min import sum_of_min
 from sandbox.demo.three_teams import three_teams
 from sandbox.demo.topology import two_users
 from sandbox.demo.two_teams import borrowing, reclaim, two_quotas
@@ -52,6 +53,7 @@ class Chapter:
 
 
 _TEAMS: Final = ("team-a", "team-b")
+_LENDERS: Final = ("vision", "speech")
 _COLOURS: Final = ("blue", "red", "green")
 _SERVICES: Final = ("analytics", "urgent", "web")
 CHAPTERS: Final = {
@@ -66,24 +68,27 @@ CHAPTERS: Final = {
         "team-b quota nvidia.com/gpu 6 6 8 8 0 0",
         (1, 2),
     ),
-    4: Chapter("Three teams: whose pods go", three_teams, _COLOURS, "red quota nvidia.com/gpu 5 4 6 - 1 0"),
-    5: Chapter(
+    4: Chapter(
+        "Quotas lend only what is guaranteed", sum_of_min, _LENDERS, "vision quota nvidia.com/gpu 5 2 8 - 3 0"
+    ),
+    5: Chapter("Three teams: whose pods go", three_teams, _COLOURS, "red quota nvidia.com/gpu 5 4 6 - 1 0"),
+    6: Chapter(
         "Priority does not cross quotas", priority_stays_within, _SERVICES, "web quota cpu 1 1 2 - 0 0"
     ),
-    6: Chapter(
+    7: Chapter(
         "Lent CPUs are reclaimed on several nodes",
         across_nodes,
         ("batch", "owner"),
         "batch quota cpu 2 0 2 - 2 0",
     ),
-    7: Chapter("A gang starts together or not at all", gang_of_four),
-    8: Chapter("Two gangs and room for one", two_gangs),
-    9: Chapter("A gang's quota is reserved for it", reserved_quota),
-    10: Chapter("One annotation makes a Job a gang", one_annotation),
-    11: Chapter("Two users place groups by topology", two_users),
-    12: Chapter("The scheduler avoids busy nodes", hot_and_cold),
-    13: Chapter("An indexed Job is a gang as it is", owner_as_it_is),
-    14: Chapter("A JobSet and a Job with their real controllers are gangs", real_controllers, real=True),
+    8: Chapter("A gang starts together or not at all", gang_of_four),
+    9: Chapter("Two gangs and room for one", two_gangs),
+    10: Chapter("A gang's quota is reserved for it", reserved_quota),
+    11: Chapter("One annotation makes a Job a gang", one_annotation),
+    12: Chapter("Two users place groups by topology", two_users),
+    13: Chapter("The scheduler avoids busy nodes", hot_and_cold),
+    14: Chapter("An indexed Job is a gang as it is", owner_as_it_is),
+    15: Chapter("A JobSet and a Job with their real controllers are gangs", real_controllers, real=True),
 }
 _REAL_NODES: Final = {"dock-0": NodeShape(cpu="600m")}
 _ADVICE: Final = "`make demo-controllers`"
