@@ -14,7 +14,7 @@ _GET: Final = "kubectl elasticquota get -A"
 def sum_of_min(play: Player) -> None:
     """A pod waits beside idle GPUs, because no quota guarantees them; a higher min lets it start."""
     play.say(
-        "vision and speech are guaranteed 2 GPUs each, and each may use 8. So 4 of the 10 GPUs are guaranteed."
+        "vision and speech are guaranteed 2 GPUs each, and each may use 8. So 4 of 10 GPUs are guaranteed."
     )
     play.do(f"kubectl apply -f {FILES}/quotas.yaml")
     play.scheduled_by_muster("vision")
@@ -35,7 +35,7 @@ def sum_of_min(play: Player) -> None:
         "A team borrows only what is guaranteed to another team. That team can reclaim it at any time.",
         "Nobody is guaranteed the six other GPUs. Pods without a quota may use them.",
     )
-    play.say("The remedy is a higher min of any team. With a min of 8 for speech, all ten GPUs are guaranteed.")
+    play.say("A higher min of any team helps. With a min of 8 for speech, all ten GPUs are guaranteed.")
     play.do(f"kubectl apply -f {FILES}/3-speech-gets-a-higher-min.yaml")
     play.do("kubectl wait -n vision --for=condition=Ready pod/detect-2 --timeout=20s")
     play.say("The pod runs. speech can now lend 8 GPUs, and it lends 3 of them.")
