@@ -31,7 +31,6 @@ from sandbox.store.registry import Registry
 
 HOST = "127.0.0.1"
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_STOP_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,8 @@ class ServerOptions:
     """Settings of the server. `directory` is for certificates and kubeconfig (None: a temporary one).
 
     Port 0 means any free port. `services` maps Services in webhook configurations to their addresses.
-    `group_versions`: the versions of the native groups that the server serves.
+    `group_versions`: the versions of the native groups that the server serves. `stop_seconds`: how long
+    `stop` waits for requests that have begun, such as watches.
     """
 
     directory: Path | None = None
@@ -49,6 +49,7 @@ class ServerOptions:
     log_length: int = 50_000
     services: ServiceTable | None = None
     group_versions: Collection[str] = GROUP_VERSIONS
+    stop_seconds: float = 2.0
 
 
 class ApiServer:
@@ -100,7 +101,7 @@ class ApiServer:
         files = self.prepare()
         self._http = HttpApi(self.registry, self.token, HOST, self._options.bookmark_seconds)
         server = web.Server(self._http, request_factory=_request)
-        self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
+        self._runner = web.ServerRunner(server, shutdown_timeout=self._options.stop_seconds)
         await self._runner.setup()
         site = web.TCPSite(self._runner, HOST, self._options.port, ssl_context=_ssl_context(files))
         await site.start()

@@ -161,7 +161,9 @@ class DemoCluster:
         ]
         definitions = read_crds(crd_dir())
         if self._programs is None:
-            return SandboxCluster(ClusterOptions(ServerOptions(), nodes, definitions)), dict
+            return SandboxCluster(
+                ClusterOptions(ServerOptions(stop_seconds=STOP_SECONDS), nodes, definitions)
+            ), dict
         controllers = self._programs.controllers
         objects = [*definitions, *controllers.definitions]
         real = RealCluster(self._programs.server, nodes, objects, controllers=False)

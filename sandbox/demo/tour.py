@@ -18,6 +18,7 @@ from sandbox.demo.commands import (
 )
 from sandbox.demo.nodes import NODES, REAL_NODES
 from sandbox.demo.player import Player
+from sandbox.demo.recording import save
 from sandbox.demo.screen import Screen
 from scheduler_core.errors import ConfigError
 
@@ -63,12 +64,11 @@ def play(tour: Tour) -> None:
             player = _player(tour, cluster, screen)
         screen.tell(f"{_READY} {_HOW_TO_READ}" if tour.with_kubectl else _READY)
         _play_all(player, screen, tour.numbers)
+        if tour.record:
+            save(screen.rows, tour.record)
+        _play_ending(player, tour.numbers)
         for line in _left_out(player.left_out):
             screen.tell(line)
-        if tour.record:
-            from sandbox.demo.recording import save
-
-            save(screen.rows, tour.record)
 
 
 def _beginning(tour: Tour) -> str:
@@ -129,7 +129,6 @@ def _player(tour: Tour, cluster: DemoCluster, screen: Screen) -> Player:
 
 def _play_all(player: Player, screen: Screen, numbers: Sequence[int]) -> None:
     existing: tuple[str, ...] = ()
-    ending = ""
     played: set[int] = set()
     for number in numbers:
         chapter = CHAPTERS[number]
@@ -137,14 +136,18 @@ def _play_all(player: Player, screen: Screen, numbers: Sequence[int]) -> None:
             player.say("This example is over. Its namespaces are deleted.")
             player.do(f"kubectl delete namespace {' '.join(existing)}")
         existing = chapter.namespaces or existing
-        ending = chapter.ending or ending
         earlier = [one for one in chapter.after if one not in played]
         _play_unseen(player, screen, earlier)
         _play_chapter(player, number)
         played |= {*earlier, number}
-    if ending:
+
+
+def _play_ending(player: Player, numbers: Sequence[int]) -> None:
+    """The quotas at the end, if a chapter had some."""
+    endings = [CHAPTERS[number].ending for number in numbers if CHAPTERS[number].ending]
+    if endings:
         player.say("Use, borrowed and lent amounts of all quotas at the end:")
-        player.look("kubectl elasticquota get -A", ending)
+        player.look("kubectl elasticquota get -A", endings[-1])
 
 
 def _play_unseen(player: Player, screen: Screen, numbers: Sequence[int]) -> None:

@@ -75,6 +75,8 @@ def borrowing(play: Player) -> None:
 def reclaim(play: Player) -> None:
     """team-b requests its min: a pod of team-a is evicted. Then it requests more: its pod waits."""
     before = play.placed("team-a")
+    play.say("team-a uses its own 4 GPUs and borrows 2. They are lent by team-b, which uses 3 of its 6.")
+    play.look(_GET, f"team-a quota {_GPU} 6 4 6 - 2 0", f"team-b quota {_GPU} 3 6 8 8 0 2")
     play.say(
         "team-b requests three more GPUs. One is idle; the other two of its min of 6 are lent to team-a."
     )
