@@ -66,7 +66,7 @@ def demo(
     code is 1 if an output differs from the expected one.
     """
     from sandbox.demo.chapters import chosen, listing
-    from sandbox.demo.commands import builds_are_forbidden_and_kubectl_is_missing
+    from sandbox.demo.commands import kubectl_is_out_of_reach
     from sandbox.demo.tour import Tour, play
 
     if only_list:
@@ -75,7 +75,7 @@ def demo(
     if controllers and without_kubectl:
         raise click.UsageError("--controllers needs kubectl; leave out --without-kubectl")
     signal.signal(signal.SIGTERM, _terminate)
-    do_without = without_kubectl or (controllers is None and builds_are_forbidden_and_kubectl_is_missing())
+    do_without = without_kubectl or (controllers is None and kubectl_is_out_of_reach())
     try:
         numbers = chosen(chapters, real=controllers is not None)
         play(Tour(numbers, pause, log, record, controllers, with_kubectl=not do_without))

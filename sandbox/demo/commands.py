@@ -125,9 +125,9 @@ def search_path() -> str:
     return f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{Path(sys.executable).parent}"
 
 
-def builds_are_forbidden_and_kubectl_is_missing() -> bool:
-    """Whether the demo has to do without kubectl."""
-    return os.environ.get(NO_BUILD) == "1" and shutil.which("kubectl", path=search_path()) is None
+def kubectl_is_out_of_reach() -> bool:
+    """Whether kubectl is missing and must not be built."""
+    return bool(os.environ.get(NO_BUILD)) and shutil.which("kubectl", path=search_path()) is None
 
 
 def require_programs(*, with_kubectl: bool) -> None:

@@ -122,7 +122,7 @@ def _window(title: str) -> Iterator[str]:
 
 def _page(blocks: Sequence[Block]) -> Iterator[str]:
     count = sum(len(block.lines) for block in blocks)
-    view = f'<rect y="{_TOP - 3}" width="{WIDTH}" height="{LINES * _LINE + 6}"/>'
+    view = f'<rect y="{_TOP}" width="{WIDTH}" height="{LINES * _LINE + 4}"/>'
     yield f'<clipPath id="view">{view}</clipPath><g clip-path="url(#view)">'
     yield f'<g class="page" style="animation-name:page" transform="{_moved(count)}">'
     row = 0

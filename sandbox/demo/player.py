@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final, NoReturn, Protocol
 
 from sandbox.demo.commands import Commands, CommandTooSlow, NeedsKubectl, Outcome
@@ -173,6 +174,15 @@ class Player:
             for pod in self._objects.list("pods", namespace)
             if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
         }
+
+    def next_second(self, namespace: str) -> None:
+        """Wait until new pods are younger than all pods of a namespace: ages are whole seconds."""
+
+        def passed() -> bool:
+            created = [pod["metadata"]["creationTimestamp"] for pod in self._objects.list("pods", namespace)]
+            return all(datetime.fromisoformat(stamp).timestamp() + 1 <= time.time() for stamp in created)
+
+        self.expect("a second has passed", passed)
 
     def expect(self, what: str, holds: Callable[[], bool]) -> None:
         """Wait until `holds` returns true. Raises DemoFailed after WITHIN_SECONDS."""

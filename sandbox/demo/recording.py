@@ -12,7 +12,7 @@ from sandbox.demo.picture import animated
 from sandbox.demo.screen import Row
 
 # Ages, and the endings that the API server generates for names: they differ from run to run.
-_AGE: Final = re.compile(r"(?<![\w-])(\d+[dhms]){1,2}(?![\w-])")
+_AGE: Final = re.compile(r"(?<!\S)(\d{1,3}s|\d{1,2}m(\d{1,2}s)?)(?![^\s)])")
 _GENERATED: Final = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}(?![\w-])")
 
 
@@ -32,8 +32,12 @@ def story(picture: str) -> str:
     except ElementTree.ParseError:
         return ""
     lines = ["".join(line.itertext()) for line in root.iter("{http://www.w3.org/2000/svg}text")]
-    words = " ".join(" ".join(lines).split())
-    return _GENERATED.sub("-*", _AGE.sub("*", words))
+    return lasting("\n".join(lines))
+
+
+def lasting(text: str) -> str:
+    """The words of a text, without what differs from run to run."""
+    return _GENERATED.sub("-*", _AGE.sub("*", " ".join(text.split())))
 
 
 def _title(rows: Sequence[Row]) -> str:

@@ -56,11 +56,12 @@ def play(tour: Tour) -> None:
     if not (ROOT / "examples").is_dir():
         raise ConfigError("", "not found; run from a source checkout of Muster", file=str(ROOT / "examples"))
     require_programs(with_kubectl=tour.with_kubectl)
+    programs = _real_programs(tour.controllers) if tour.controllers else None
     screen = Screen()
     screen.tell(_beginning(tour))
     with contextlib.ExitStack() as stack:
         with screen.waiting("starting API server, webhook and scheduler"):
-            cluster = stack.enter_context(_cluster(tour, stack))
+            cluster = stack.enter_context(_cluster(tour, programs, stack))
             player = _player(tour, cluster, screen)
         screen.tell(f"{_READY} {_HOW_TO_READ}" if tour.with_kubectl else _READY)
         _play_all(player, screen, tour.numbers)
@@ -91,15 +92,15 @@ def _beginning(tour: Tour) -> str:
 # The imports below take half a second, which the user should spend after the first line.
 
 
-def _cluster(tour: Tour, stack: contextlib.ExitStack) -> DemoCluster:
+def _cluster(tour: Tour, programs: RealPrograms | None, stack: contextlib.ExitStack) -> DemoCluster:
     from sandbox.demo.cluster import DemoCluster
 
     lines = stack.enter_context(tour.log.open("w", encoding="utf-8")) if tour.log else None
     return DemoCluster(
         lambda line: print(line, file=lines, flush=True) if lines else None,
         ROOT / CONFIG,
-        REAL_NODES if tour.controllers else NODES,
-        _real_programs(tour.controllers) if tour.controllers else None,
+        REAL_NODES if programs else NODES,
+        programs,
     )
 
 

@@ -53,6 +53,7 @@ def borrowing(play: Player) -> None:
     play.say(
         "Three GPUs are idle, and team-a requests all of them. With two of them it reaches its max of 6."
     )
+    play.next_second("team-a")  # so that train-3 is the youngest pod, which is evicted first
     play.do(f"kubectl apply -f {FILES}/3-team-a-borrows.yaml")
     play.do("kubectl wait -n team-a --for=condition=Ready pod/train-3 --timeout=20s")
     play.say("The last pod waits. Its event contains the reason.")

@@ -10,7 +10,8 @@ import yaml
 from click.testing import CliRunner
 
 from sandbox.cli import main
-from sandbox.demo.chapters import CHAPTERS, CONFIG, ROOT, chosen
+from sandbox.demo.chapters import CHAPTERS, chosen
+from sandbox.demo.tour import CONFIG, ROOT
 from scheduler_core.config import load_config
 from scheduler_core.config.load import muster_config
 from scheduler_core.errors import ConfigError
