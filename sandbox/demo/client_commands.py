@@ -44,7 +44,8 @@ class ClientCommands:
             "events": self._events,
         }
 
-    def line(self, command: str) -> str:
+    @staticmethod
+    def line(command: str) -> str:
         """A plugin behind a prompt, because it can be repeated; else what the client does."""
         words = _words(command)
         if words[0] in PLUGINS:

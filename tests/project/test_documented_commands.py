@@ -27,6 +27,7 @@ RUN_BY = {
         "README.md: make demo",
         "README.md: kubectl replace -f examples/two-teams/wrong-max-over-hard.yaml",
         "README.md: kubectl events -n team-a --for pod/train-4",
+        "README.md: kubectl events -n vision --for pod/detect-2",
         "README.md: kubectl elasticquota get -A -o wide",
         "README.md: kubectl get events -n team-a --field-selector reason=Preempted",
         "README.md: kubectl podgroup rank group-a",
