@@ -51,7 +51,7 @@ class ClusterLife(Protocol):
         """Raise the error that ended the cluster, if any."""
 
 
-class Objects(Protocol):
+class DemoObjects(Protocol):
     """What the player reads without showing it."""
 
     def list(self, kind: str, namespace: str | None = None, **selectors: str) -> list[Obj]:
@@ -67,7 +67,7 @@ class Player:
     def __init__(
         self,
         commands: Commands,
-        objects: Objects,
+        objects: DemoObjects,
         cluster: ClusterLife,
         screen: Screen,
         *,

@@ -110,7 +110,7 @@ LEFT_OUT = {
     13: 'sed "s/NOW/$(date -u +%FT%TZ)/" ',
 }
 """The chapters in which something needs kubectl, and how the command begins."""
-WITHOUT_KUBECTL = (1, 2, 8, 11, 12, 13)
+WITHOUT_KUBECTL = (1, 2, 7, 8, 11, 12, 13)
 """Chapters that together use every verb of the client, and those of LEFT_OUT."""
 
 
