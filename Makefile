@@ -92,7 +92,9 @@ check: $(READY) ## lint, format and types; Markdown, too
 	@$(BIN)/ruff format --check $(CHECKED)
 	@$(BIN)/pymarkdown scan --recurse $(DOCUMENTS) & $(BIN)/mypy; types=$$?; wait $$! && exit $$types
 
-docs: $(SITE_READY) ## the documentation as a site in build/site; warnings are errors
+docs: $(SITE_READY) ## the documentation as a site in build/site, with the README's picture; warnings are errors
+	@$(TOOLS) --link $(BIN) kubectl >/dev/null
+	@$(BIN)/muster-sandbox demo --chapter 3 --record docs/images/reclaim.svg >/dev/null
 	@rm -rf build/pages && mkdir -p build/pages
 	@git ls-files -z --cached --others --exclude-standard $(DOCUMENTS) LICENSE | tar --null -T - -cf - | tar -xf - -C build/pages
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

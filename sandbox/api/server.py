@@ -31,7 +31,6 @@ from sandbox.store.registry import Registry
 
 HOST = "127.0.0.1"
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_STOP_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,8 @@ class ServerOptions:
     valid certificates that are there already are used. `settled` is awaited before a write is answered.
 
     Port 0 means any free port. `services` maps Services in webhook configurations to their addresses.
-    `group_versions`: the versions of the native groups that the server serves.
+    `group_versions`: the versions of the native groups that the server serves. `stop_seconds`: how long
+    `stop` waits for requests that have begun, such as watches.
     """
 
     directory: Path | None = None
@@ -51,6 +51,7 @@ class ServerOptions:
     services: ServiceTable | None = None
     group_versions: Collection[str] = GROUP_VERSIONS
     settled: Callable[[], Awaitable[None]] | None = None
+    stop_seconds: float = 2.0
 
 
 class ApiServer:
@@ -103,7 +104,7 @@ class ApiServer:
         options = self._options
         self._http = HttpApi(self.registry, self.token, HOST, options.bookmark_seconds, options.settled)
         server = web.Server(self._http, request_factory=_request)
-        self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
+        self._runner = web.ServerRunner(server, shutdown_timeout=self._options.stop_seconds)
         await self._runner.setup()
         site = web.TCPSite(self._runner, HOST, self._options.port, ssl_context=_ssl_context(files))
         await site.start()

@@ -1,4 +1,4 @@
-"""Chapter 6: victims on two nodes are evicted together, because those on one node are not enough."""
+"""Chapter 7: victims on two nodes are evicted together, because those on one node are not enough."""
 
 from __future__ import annotations
 

@@ -1,15 +1,12 @@
-"""Chapters of the demo, and their execution on one cluster."""
+"""The chapters of the demo: their order, what each needs, and what it leaves."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from sandbox.demo.across_nodes import across_nodes
-from sandbox.demo.cluster import NODES, DemoCluster, RealPrograms
 from sandbox.demo.gangs import (
     gang_of_four,
     one_annotation,
@@ -19,18 +16,13 @@ from sandbox.demo.gangs import (
     two_gangs,
 )
 from sandbox.demo.load_aware import hot_and_cold
-from sandbox.demo.player import Player, command_environment
+from sandbox.demo.player import Player
 from sandbox.demo.priority_and_quotas import priority_stays_within
+from sandbox.demo.sum_of_min import sum_of_min
 from sandbox.demo.three_teams import three_teams
 from sandbox.demo.topology import two_users
 from sandbox.demo.two_teams import borrowing, reclaim, two_quotas
-from sandbox.nodes.initial_nodes import NodeShape
-from sandbox.real.control_plane import binaries_in
-from sandbox.real.controllers import controllers_in
 from scheduler_core.errors import ConfigError
-
-ROOT: Final = Path(__file__).resolve().parents[2]
-CONFIG: Final = "examples/scheduler-config.yaml"
 
 
 @dataclass(frozen=True)
@@ -52,6 +44,7 @@ class Chapter:
 
 
 _TEAMS: Final = ("team-a", "team-b")
+_LENDERS: Final = ("vision", "speech")
 _COLOURS: Final = ("blue", "red", "green")
 _SERVICES: Final = ("analytics", "urgent", "web")
 CHAPTERS: Final = {
@@ -66,27 +59,29 @@ CHAPTERS: Final = {
         "team-b quota nvidia.com/gpu 6 6 8 8 0 0",
         (1, 2),
     ),
-    4: Chapter("Three teams: whose pods go", three_teams, _COLOURS, "red quota nvidia.com/gpu 5 4 6 - 1 0"),
-    5: Chapter(
+    4: Chapter(
+        "Quotas lend only what is guaranteed", sum_of_min, _LENDERS, "vision quota nvidia.com/gpu 5 2 8 - 3 0"
+    ),
+    5: Chapter("Three teams: whose pods go", three_teams, _COLOURS, "red quota nvidia.com/gpu 5 4 6 - 1 0"),
+    6: Chapter(
         "Priority does not cross quotas", priority_stays_within, _SERVICES, "web quota cpu 1 1 2 - 0 0"
     ),
-    6: Chapter(
+    7: Chapter(
         "Lent CPUs are reclaimed on several nodes",
         across_nodes,
         ("batch", "owner"),
         "batch quota cpu 2 0 2 - 2 0",
     ),
-    7: Chapter("A gang starts together or not at all", gang_of_four),
-    8: Chapter("Two gangs and room for one", two_gangs),
-    9: Chapter("A gang's quota is reserved for it", reserved_quota),
-    10: Chapter("One annotation makes a Job a gang", one_annotation),
-    11: Chapter("Two users place groups by topology", two_users),
-    12: Chapter("The scheduler avoids busy nodes", hot_and_cold),
-    13: Chapter("An indexed Job is a gang as it is", owner_as_it_is),
-    14: Chapter("A JobSet and a Job with their real controllers are gangs", real_controllers, real=True),
+    8: Chapter("A gang starts together or not at all", gang_of_four),
+    9: Chapter("Two gangs and room for one", two_gangs),
+    10: Chapter("A gang's quota is reserved for it", reserved_quota),
+    11: Chapter("One annotation makes a Job a gang", one_annotation),
+    12: Chapter("Two users place groups by topology", two_users),
+    13: Chapter("The scheduler avoids busy nodes", hot_and_cold),
+    14: Chapter("An indexed Job is a gang as it is", owner_as_it_is),
+    15: Chapter("A JobSet and a Job with their real controllers are gangs", real_controllers, real=True),
 }
-_REAL_NODES: Final = {"dock-0": NodeShape(cpu="600m")}
-_ADVICE: Final = "`make demo-controllers`"
+ADVICE: Final = "`make demo-controllers`"
 
 
 def listing() -> list[str]:
@@ -96,84 +91,17 @@ def listing() -> list[str]:
 
 def chosen(numbers: Iterable[int], *, real: bool = False) -> list[int]:
     """The chapters with these numbers in order; for no number, all of this cluster. Raises ConfigError."""
-    found = sorted(set(numbers)) or _of_cluster(real=real)
+    found = sorted(set(numbers)) or of_cluster(real=real)
     for number in found:
         if number not in CHAPTERS:
             raise ConfigError("--chapter", f"chapter {number} does not exist; choose 1 to {len(CHAPTERS)}")
         if CHAPTERS[number].real and not real:
-            raise ConfigError("--chapter", f"chapter {number} needs real controllers: {_ADVICE} plays it")
+            raise ConfigError("--chapter", f"chapter {number} needs real controllers: {ADVICE} plays it")
         if real and not CHAPTERS[number].real:
             raise ConfigError("--chapter", f"chapter {number} is played without --controllers")
     return found
 
 
-def _of_cluster(*, real: bool) -> list[int]:
+def of_cluster(*, real: bool) -> list[int]:
+    """All chapters of the sandbox, or of a cluster with real controllers."""
     return [number for number, chapter in CHAPTERS.items() if chapter.real == real]
-
-
-def play(numbers: Iterable[int], *, pause: bool, log: Path | None, controllers: Path | None = None) -> None:
-    """Start a cluster, play chapters, and stop the cluster.
-
-    `controllers` is the directory with the programs of the real chapters. Raises DemoFailed, ToolMissing,
-    ClusterFailed, ControlPlaneFailed, ConfigError, OSError.
-    """
-    if not (ROOT / "examples").is_dir():
-        raise ConfigError("", "not found; run from a source checkout of Muster", file=str(ROOT / "examples"))
-    programs = RealPrograms(binaries_in(controllers), controllers_in(controllers)) if controllers else None
-    nodes = _REAL_NODES if programs else NODES
-    with contextlib.ExitStack() as stack:
-        command_environment(ROOT, Path(), Path())  # report missing programs before anything is started
-        print(_beginning(nodes, numbers, real=programs is not None), flush=True)
-        lines = stack.enter_context(log.open("w", encoding="utf-8")) if log else None
-        cluster = stack.enter_context(
-            DemoCluster(
-                lambda line: print(line, file=lines, flush=True) if lines else None,
-                ROOT / CONFIG,
-                nodes,
-                programs,
-            )
-        )
-        environment = command_environment(ROOT, cluster.kubeconfig, cluster.directory / "kubectl-cache")
-        player = Player(environment, cluster.check, pause=pause)
-        print("Webhook and scheduler are running. Each line that begins with $ is a command.")
-        _play_all(player, list(numbers))
-
-
-def _beginning(nodes: Collection[str], numbers: Iterable[int], *, real: bool) -> str:
-    what = "etcd, kube-apiserver and controllers" if real else "a Kubernetes API in this process"
-    names = ", ".join(nodes)
-    begins = f"Starting {what} with the {'node' if len(nodes) == 1 else 'nodes'} {names} ..."
-    left_out = ", ".join(map(str, _of_cluster(real=True)))
-    if real or list(numbers) != _of_cluster(real=False):
-        return begins
-    return f"Left out: chapter {left_out}, which needs real controllers; {_ADVICE} plays it.\n{begins}"
-
-
-def _play_all(player: Player, numbers: list[int]) -> None:
-    existing: tuple[str, ...] = ()
-    ending = ""
-    played: set[int] = set()
-    for number in numbers:
-        chapter = CHAPTERS[number]
-        if existing and chapter.namespaces and existing != chapter.namespaces:
-            player.say("This example is over. Its namespaces are deleted.")
-            player.do(f"kubectl delete namespace {' '.join(existing)}")
-        existing = chapter.namespaces or existing
-        ending = chapter.ending or ending
-        player.quiet = True
-        for earlier in chapter.after:
-            if earlier not in played:
-                _play_chapter(player, earlier)
-                played.add(earlier)
-        player.quiet = False
-        _play_chapter(player, number)
-        played.add(number)
-    if ending:
-        player.say("Use, borrowed and lent amounts of all quotas at the end:")
-        player.look("kubectl elasticquota get -A", ending)
-
-
-def _play_chapter(player: Player, number: int) -> None:
-    chapter = CHAPTERS[number]
-    player.title(number, chapter.title)
-    chapter.play(player)

@@ -39,23 +39,46 @@ TERMINATED = 143
     help="Play the chapters that need real controllers. DIR has etcd, kube-apiserver, "
     "kube-controller-manager, jobset and jobset-crd.yaml; `make demo-controllers` builds them.",
 )
+@click.option(
+    "--without-kubectl",
+    is_flag=True,
+    help="Play with Muster's plugins and the official Python client. What needs kubectl is left out. "
+    "This is the default if MUSTER_NO_BUILD=1 is set and kubectl is not on PATH.",
+)
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.svg",
+    help="Write what was played to FILE.svg, as an animated picture. A file that shows the same stays.",
+)
 def demo(
-    chapters: tuple[int, ...], only_list: bool, pause: bool, log: Path | None, controllers: Path | None
+    chapters: tuple[int, ...],
+    only_list: bool,
+    pause: bool,
+    log: Path | None,
+    controllers: Path | None,
+    without_kubectl: bool,
+    record: Path | None,
 ) -> None:
     """Play a tour of Muster with real kubectl. This process runs a Kubernetes API, scheduler and webhook.
 
     Each line that begins with `$` is a command; its output follows. The tour checks its own output: the exit
     code is 1 if an output differs from the expected one.
     """
-    from sandbox.demo.chapters import chosen, listing, play
+    from sandbox.demo.chapters import chosen, listing
+    from sandbox.demo.commands import kubectl_is_out_of_reach
+    from sandbox.demo.tour import Tour, play
 
     if only_list:
         click.echo("\n".join(listing()))
         return
+    if controllers and without_kubectl:
+        raise click.UsageError("--controllers needs kubectl; leave out --without-kubectl")
     signal.signal(signal.SIGTERM, _terminate)
+    do_without = without_kubectl or (controllers is None and kubectl_is_out_of_reach())
     try:
-        real = controllers is not None
-        play(chosen(chapters, real=real), pause=pause, log=log, controllers=controllers)
+        numbers = chosen(chapters, real=controllers is not None)
+        play(Tour(numbers, pause, log, record, controllers, with_kubectl=not do_without))
     except MusterError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from sandbox.api.server import ServerOptions
 from sandbox.cluster import ClusterOptions, SandboxCluster
+from sandbox.demo.nodes import NODES
 from sandbox.initial_objects import crd_dir, read_crds
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.nodes.initial_nodes import NodeShape, node
@@ -33,12 +34,6 @@ START_SECONDS: Final = 60.0
 # The API server ends with them, so a clean shutdown has no use.
 STOP_SECONDS: Final = 0.3
 _KEPT_LINES: Final = 200
-
-NODES: Final = {
-    "gpu-0": NodeShape(cpu="64", memory="256Gi", gpus="10"),
-    "cpu-0": NodeShape(cpu="2", memory="8Gi"),
-    "cpu-1": NodeShape(cpu="2", memory="8Gi"),
-}
 
 
 @dataclass(frozen=True)
@@ -84,6 +79,7 @@ class DemoCluster:
         self._programs = programs
         self._last: deque[str] = deque(maxlen=_KEPT_LINES)
         self._up: Future[None] = Future()
+        self._store: ObjectStore | None = None
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
@@ -112,6 +108,11 @@ class DemoCluster:
             with contextlib.suppress(RuntimeError):  # the loop has already ended
                 self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
+
+    @property
+    def revision(self) -> int:
+        """A number that grows with every write; 0 before the cluster has started."""
+        return self._store.revision if self._store else 0
 
     def check(self) -> None:
         """Raise the error that ended the cluster, if any."""
@@ -143,6 +144,7 @@ class DemoCluster:
         await cluster.start()
         try:
             self.kubeconfig, self.directory = cluster.server.kubeconfig, cluster.server.folder
+            self._store = cluster.store
             signs = asyncio.create_task(_signs(cluster.store))
             config = at_this_server(self._config, self.kubeconfig, self.directory)
             programs = {**controllers(), **commands(self.kubeconfig, self.directory, config)}
@@ -159,7 +161,9 @@ class DemoCluster:
         ]
         definitions = read_crds(crd_dir())
         if self._programs is None:
-            return SandboxCluster(ClusterOptions(ServerOptions(), nodes, definitions)), dict
+            return SandboxCluster(
+                ClusterOptions(ServerOptions(stop_seconds=STOP_SECONDS), nodes, definitions)
+            ), dict
         controllers = self._programs.controllers
         objects = [*definitions, *controllers.definitions]
         real = RealCluster(self._programs.server, nodes, objects, controllers=False)

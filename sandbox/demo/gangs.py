@@ -1,4 +1,4 @@
-"""Chapters 7 to 10, 13 and 14: gangs start together, reserve their quota, and come from owners."""
+"""Chapters 8 to 11, 14 and 15: gangs start together, reserve their quota, and come from owners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 12: two nodes with equal requests and different load."""
+"""Chapter 13: two nodes with equal requests and different load."""
 
 from __future__ import annotations
 

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NoReturn, Protocol
 
+from sandbox.demo.commands import Commands, CommandTooSlow, NeedsKubectl, Outcome
+from sandbox.demo.screen import Screen
+from sandbox.objects import Obj
 from scheduler_core.errors import MusterError
+from scheduler_core.model.names import MUSTER_SCHEDULER
 
 WITHIN_SECONDS: Final = 20.0
-_COMMAND_SECONDS: Final = 60.0
-_POLL_SECONDS: Final = 0.1
-_BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-_PROGRAMS: Final = {
-    "kubectl": "install it, or run `make demo`, which builds it where Go is installed",
-    "kubectl-elasticquota": "install Muster into this environment (`pip install -e .`)",
-}
-
-
-class ToolMissing(MusterError):
-    """A program that the demo runs is not on PATH."""
-
-    def __init__(self, name: str, advice: str) -> None:
-        self.name = name
-        self.advice = advice
-        super().__init__(name, advice)
-
-    def __str__(self) -> str:
-        return f"{self.name} is not on PATH: {self.advice}"
+_POLL_SECONDS: Final = 0.01
+# After an output that was not the expected one, the next try waits for a change of the cluster that is
+# followed by so much rest, but not longer than the second number.
+_REST_SECONDS: Final = 0.05
+_CHANGE_SECONDS: Final = 0.5
 
 
 class DemoFailed(MusterError):
@@ -50,166 +35,203 @@ class DemoFailed(MusterError):
         return f"chapter {self.chapter}: {self.what}: {self.problem}"
 
 
-@dataclass(frozen=True)
-class CommandEnvironment:
-    """Working directory and environment variables of commands."""
-
-    folder: Path
-    variables: dict[str, str]
-
-
-def command_environment(folder: Path, kubeconfig: Path, cache: Path) -> CommandEnvironment:
-    """The environment of commands. Raises ToolMissing.
-
-    PATH includes the programs of this Python environment. kubectl's discovery cache depends on host and port,
-    which another server may have used before, so it gets a directory of its own.
-    """
-    path = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{Path(sys.executable).parent}"
-    for name, advice in _PROGRAMS.items():
-        if shutil.which(name, path=path) is None:
-            raise ToolMissing(name, advice)
-    own = {"PATH": path, "KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(cache), "KUBERC": "off"}
-    return CommandEnvironment(folder, {**os.environ, **own})
-
-
 def squeeze(text: str) -> str:
     """Text with single spaces between words, independent of column widths."""
     return " ".join(text.split())
 
 
+class ClusterLife(Protocol):
+    """What the player knows of the running cluster."""
+
+    @property
+    def revision(self) -> int:
+        """A number that grows with every write."""
+
+    def check(self) -> None:
+        """Raise the error that ended the cluster, if any."""
+
+
+class DemoObjects(Protocol):
+    """What the player reads without showing it."""
+
+    def list(self, kind: str, namespace: str | None = None, **selectors: str) -> list[Obj]:
+        """Objects of a kind."""
+
+    def scheduler_of_new_pods(self, namespace: str, annotations: Mapping[str, str]) -> str:
+        """The scheduler's name that admission sets on a new pod."""
+
+
 class Player:
-    """Plays chapters. `alive` raises if the cluster has ended; `quiet` suppresses all output."""
+    """Plays chapters. `left_out` has the commands that were not run because they need kubectl."""
 
     def __init__(
-        self, environment: CommandEnvironment, alive: Callable[[], None], *, pause: bool = False
+        self,
+        commands: Commands,
+        objects: DemoObjects,
+        cluster: ClusterLife,
+        screen: Screen,
+        *,
+        pause: bool = False,
     ) -> None:
-        self._environment = environment
-        self._alive = alive
+        self._commands = commands
+        self._objects = objects
+        self._cluster = cluster
+        self._screen = screen
         self._pause = pause
-        self._color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         self.chapter = 0
-        self.quiet = False
+        self.left_out: list[tuple[int, str]] = []
 
     # Output
 
     def title(self, number: int, text: str) -> None:
         """The heading of a chapter."""
         self.chapter = number
-        self._print(self._styled(_BOLD, f"\n=== {number}. {text} ==="))
+        self._screen.show("title", f"=== {number}. {text} ===", gap=True)
 
     def say(self, *lines: str) -> None:
         """Print a caption, which explains the next commands."""
-        self._print("\n" + "\n".join(self._styled(_DIM, f"# {line}") for line in lines))
+        self._screen.show("caption", "\n".join(f"# {line}" for line in lines), gap=True)
 
-    def _print(self, text: str) -> None:
-        if not self.quiet:
-            print(text, flush=True)
-
-    def _styled(self, style: str, text: str) -> str:
-        return f"{style}{text}{_RESET}" if self._color else text
-
-    def _prompt(self, command: str) -> None:
-        self._print(self._styled(_BOLD, f"$ {command}"))
-        if self._pause and not self.quiet:
+    def _prompt(self, line: str) -> None:
+        self._screen.show("command", line)
+        if self._pause and not self._screen.quiet:
             sys.stdin.readline()
+
+    def _shown(self, outcome: Outcome) -> None:
+        self._screen.show("output", outcome.said.rstrip())
 
     # Commands
 
     def do(self, command: str, *shows: str, fails: bool = False) -> str:
-        """Run a command once and return its output, which must contain `shows`. Raises DemoFailed."""
-        self._prompt(command)
-        code, said = self._run(command)
-        self._print(said.rstrip())
-        if (code != 0) != fails:
-            self._fail(command, f"ended with exit code {code}: {squeeze(said)[-300:]}")
-        missing = _missing(said, shows)
+        """Run a command once and return its output, which must contain `shows`.
+
+        Raises DemoFailed, and NeedsKubectl if the chapter cannot go on without kubectl.
+        """
+        self._prompt(self._commands.line(command))
+        outcome = self._run(command)
+        self._shown(outcome)
+        if (outcome.code != 0) != fails:
+            self._fail_with(command, outcome)
+        missing = _missing(outcome.said, shows)
         if missing:
             self._fail(command, f"did not show {missing!r}")
-        return said
+        return outcome.said
 
     def look(self, command: str, *shows: str, never: Sequence[str] = ()) -> str:
         """Run a read-only command until its output contains `shows`; print and return the output.
 
-        Earlier outputs are not printed. Raises DemoFailed after WITHIN_SECONDS, or if the output contains a
-        text of `never`.
+        Earlier outputs are not printed. A command that needs kubectl is left out if there is none. Raises
+        DemoFailed after WITHIN_SECONDS, or if the output contains a text of `never`.
         """
-        deadline = time.monotonic() + WITHIN_SECONDS
-        while True:
-            code, said = self._run(command)
-            missing = _missing(said, shows) if code == 0 else f"exit code 0, it was {code}"
-            if not missing or time.monotonic() >= deadline:
-                break
-            time.sleep(_POLL_SECONDS)
-        self._prompt(command)
-        self._print(said.rstrip())
+        try:
+            line = self._commands.line(command)
+        except NeedsKubectl:
+            self.left_out.append((self.chapter, command))
+            self._screen.show("caption", f"# Left out, because it needs kubectl: {command}")
+            return ""
+        outcome, missing = self._awaited(command, shows)
+        self._prompt(line)
+        self._shown(outcome)
         if missing:
             self._fail(command, f"did not show {missing!r} within {WITHIN_SECONDS:.0f} s")
         for text in never:
-            if squeeze(text) in squeeze(said):
+            if squeeze(text) in squeeze(outcome.said):
                 self._fail(command, f"shows {text!r}")
-        return said
+        return outcome.said
+
+    def _awaited(self, command: str, shows: Iterable[str]) -> tuple[Outcome, str]:
+        """The first outcome with these texts, or the last one and what is missing in it."""
+        deadline = time.monotonic() + WITHIN_SECONDS
+        with self._screen.waiting(f"waiting for the output of {command}"):
+            while True:
+                revision = self._cluster.revision
+                outcome = self._outcome(command)
+                missing = _missing(outcome.said, shows)
+                if outcome.code:
+                    missing = f"exit code 0, it was {outcome.code}"
+                if not missing or time.monotonic() >= deadline:
+                    return outcome, missing
+                self._await_change(revision)
+
+    def _await_change(self, revision: int) -> None:
+        """Wait until the cluster has changed since a revision and is at rest; never long."""
+        deadline = time.monotonic() + _CHANGE_SECONDS
+        rest = 0.0
+        last = revision
+        while time.monotonic() < deadline and (last == revision or time.monotonic() < rest):
+            time.sleep(_POLL_SECONDS)
+            if self._cluster.revision != last:
+                last = self._cluster.revision
+                rest = time.monotonic() + _REST_SECONDS
 
     # Checks without output
 
     def placed(self, namespace: str) -> dict[str, str]:
         """Node of each running pod of a namespace by pod name."""
-        pods = self._json(f"kubectl get pods -n {namespace} -o json")["items"]
+        self._cluster.check()
         return {
             pod["metadata"]["name"]: pod["spec"]["nodeName"]
-            for pod in pods
+            for pod in self._objects.list("pods", namespace)
             if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
         }
+
+    def next_second(self, namespace: str) -> None:
+        """Wait until new pods are younger than all pods of a namespace: ages are whole seconds."""
+
+        def passed() -> bool:
+            created = [pod["metadata"]["creationTimestamp"] for pod in self._objects.list("pods", namespace)]
+            return all(datetime.fromisoformat(stamp).timestamp() + 1 <= time.time() for stamp in created)
+
+        self.expect("a second has passed", passed)
 
     def expect(self, what: str, holds: Callable[[], bool]) -> None:
         """Wait until `holds` returns true. Raises DemoFailed after WITHIN_SECONDS."""
         deadline = time.monotonic() + WITHIN_SECONDS
-        while not holds():
-            if time.monotonic() >= deadline:
-                self._fail(what, f"was not true within {WITHIN_SECONDS:.0f} s")
-            time.sleep(_POLL_SECONDS)
+        with self._screen.waiting(f"waiting until {what}"):
+            while not holds():
+                if time.monotonic() >= deadline:
+                    self._fail(what, f"was not true within {WITHIN_SECONDS:.0f} s")
+                time.sleep(_POLL_SECONDS)
 
     def scheduled_by_muster(self, namespace: str) -> None:
         """Wait until the webhook manages a new namespace."""
-        self._wait_for_name(f"pods of {namespace} are Muster's", f"kubectl run probe -n {namespace}")
+        self._wait_for_name(f"pods of {namespace} are Muster's", namespace, {})
 
     def webhook_answers(self) -> None:
         """Wait until the API server calls the webhook."""
-        member = "kubectl run probe -n default --annotations=scheduling.k8s.io/group-name=probe"
-        self._wait_for_name("members of groups are Muster's", member)
+        group = {"scheduling.k8s.io/group-name": "probe"}
+        self._wait_for_name("members of groups are Muster's", "default", group)
 
-    def _wait_for_name(self, what: str, command: str) -> None:
-        dry = f"{command} --image=busybox --dry-run=server -o json"
-        self.expect(what, lambda: self._json(dry)["spec"].get("schedulerName") == "muster-scheduler")
+    def _wait_for_name(self, what: str, namespace: str, annotations: Mapping[str, str]) -> None:
+        def named() -> bool:
+            self._cluster.check()
+            return self._objects.scheduler_of_new_pods(namespace, annotations) == MUSTER_SCHEDULER
+
+        self.expect(what, named)
 
     def output(self, command: str) -> str:
         """The output of a command that is not shown. Raises DemoFailed."""
-        code, said = self._run(command)
-        if code:
-            self._fail(command, f"ended with exit code {code}: {squeeze(said)[-300:]}")
-        return said
+        outcome = self._run(command)
+        if outcome.code:
+            self._fail_with(command, outcome)
+        return outcome.said
 
-    def _json(self, command: str) -> Any:
-        return json.loads(self.output(command))
+    def _run(self, command: str) -> Outcome:
+        with self._screen.waiting(f"waiting for the end of {command}"):
+            return self._outcome(command)
 
-    def _run(self, command: str) -> tuple[int, str]:
-        self._alive()
+    def _outcome(self, command: str) -> Outcome:
+        self._cluster.check()
         try:
-            done = subprocess.run(
-                ["/bin/sh", "-c", command],
-                cwd=self._environment.folder,
-                env=self._environment.variables,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=_COMMAND_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            self._fail(command, f"did not end within {_COMMAND_SECONDS:.0f} s")
-        return done.returncode, done.stdout
+            return self._commands.run(command)
+        except CommandTooSlow as error:
+            self._fail(command, f"did not end within {error.seconds:.0f} s")
 
-    def _fail(self, what: str, problem: str) -> Any:
-        self._alive()
+    def _fail_with(self, command: str, outcome: Outcome) -> NoReturn:
+        self._fail(command, f"ended with exit code {outcome.code}: {squeeze(outcome.said)[-300:]}")
+
+    def _fail(self, what: str, problem: str) -> NoReturn:
+        self._cluster.check()
         raise DemoFailed(self.chapter, what, problem)
 
 

@@ -1,4 +1,4 @@
-"""Chapter 5: priority does not preempt across quotas; a guaranteed min does."""
+"""Chapter 6: priority does not preempt across quotas; a guaranteed min does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 4: three quotas. Victims belong to a quota over its min, or to the preemptor's own quota."""
+"""Chapter 5: three quotas. Victims belong to a quota over its min, or to the preemptor's own quota."""
 
 from __future__ import annotations
 

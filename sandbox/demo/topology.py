@@ -1,4 +1,4 @@
-"""Chapter 11: one group in two racks for availability, another on one server for speed."""
+"""Chapter 12: one group in two racks for availability, another on one server for speed."""
 
 from __future__ import annotations
 

@@ -53,6 +53,7 @@ def borrowing(play: Player) -> None:
     play.say(
         "Three GPUs are idle, and team-a requests all of them. With two of them it reaches its max of 6."
     )
+    play.next_second("team-a")  # so that train-3 is the youngest pod, which is evicted first
     play.do(f"kubectl apply -f {FILES}/3-team-a-borrows.yaml")
     play.do("kubectl wait -n team-a --for=condition=Ready pod/train-3 --timeout=20s")
     play.say("The last pod waits. Its event contains the reason.")
@@ -75,6 +76,8 @@ def borrowing(play: Player) -> None:
 def reclaim(play: Player) -> None:
     """team-b requests its min: a pod of team-a is evicted. Then it requests more: its pod waits."""
     before = play.placed("team-a")
+    play.say("team-a uses its own 4 GPUs and borrows 2. They are lent by team-b, which uses 3 of its 6.")
+    play.look(_GET, f"team-a quota {_GPU} 6 4 6 - 2 0", f"team-b quota {_GPU} 3 6 8 8 0 2")
     play.say(
         "team-b requests three more GPUs. One is idle; the other two of its min of 6 are lent to team-a."
     )

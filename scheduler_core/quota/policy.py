@@ -16,6 +16,14 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import QuotaLedger, charged, less, shift
 
 Rule = Literal["max", "sum(min)"]
+# The use that each rule limits, and what helps where the name of the rule does not say it.
+_WORDING: Final[dict[Rule, tuple[str, str]]] = {
+    "max": ("used", ""),
+    "sum(min)": (
+        "used by all quotas",
+        ", the sum of min of all quotas; raise a min, or wait until pods end",
+    ),
+}
 
 _NOTHING: Final[ResourceList] = {}
 
@@ -44,10 +52,10 @@ class Refusal(msgspec.Struct, frozen=True):
         nominated = f" + nominated {text(self.nominated)}" if self.nominated else ""
         held = f" + held {text(self.held)}" if self.held else ""
         reason = f"held for {self.holder}: " if self.holder else ""
-        scope = "used" if self.rule == "max" else "used by all quotas"
+        scope, helps = _WORDING[self.rule]
         return (
             f"{reason}ElasticQuota {self.quota}: {scope} {self.resource}={text(self.used)}{nominated}{held} "
-            f"+ requested {text(self.asked)} exceeds {self.rule}={text(self.limit)}"
+            f"+ requested {text(self.asked)} exceeds {self.rule}={text(self.limit)}{helps}"
         )
 
 

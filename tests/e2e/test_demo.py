@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from sandbox.demo.chapters import CHAPTERS
+from sandbox.demo.client_commands import ClientCommands
+from sandbox.demo.commands import NeedsKubectl
+from sandbox.demo.recording import lasting, story
+from sandbox.demo.tour import ROOT
 from tests.support.documents import blocks
 from tests.support.eventually import eventually
 from tests.support.pasting import first_missing
 
 pytestmark = pytest.mark.e2e
 TOUR_SECONDS = 300
+PICTURE = ROOT / "docs" / "images" / "reclaim.svg"
+CHAPTER_OF_PICTURE = 3
 
 
 @pytest.fixture
@@ -62,16 +69,93 @@ def test_every_chapter_comes_out_as_the_story_says(environment: dict[str, str]) 
     assert [line for line in done.stdout.splitlines() if line.startswith("===")] == [
         f"=== {number}. {chapter.title} ===" for number, chapter in CHAPTERS.items() if not chapter.real
     ]
-    assert done.stdout.startswith("Left out: chapter 14, which needs real controllers; ")
+    assert done.stdout.startswith("Left out: chapter 15, which needs real controllers; ")
     assert "\x1b" not in done.stdout
+    assert story(PICTURE.read_text(encoding="utf-8")).endswith(lasting(_chapter(done.stdout))), (
+        "`make docs` makes the picture anew"
+    )
     lines = done.stdout.splitlines()
     assert [first_missing(excerpt, done.stdout) for excerpt in blocks("README.md", "console")] == ["", ""]
+    needing = _needing_kubectl(lines)
+    assert len(needing) == len(LEFT_OUT)
+    assert all(map(str.startswith, needing, LEFT_OUT.values()))
     last = max(number for number, line in enumerate(lines) if line.startswith("$ "))
     assert lines[last] == "$ kubectl elasticquota get -A"
     assert [line.split()[:8] for line in lines[last + 2 :]] == [
         ["batch", "quota", "cpu", "2", "0", "2", "-", "2"],
         ["owner", "quota", "cpu", "0", "2", "2", "-", "0"],
     ]
+
+
+def _chapter(tour: str) -> str:
+    """What the tour printed of the chapter in the picture, without the step to the next example."""
+    begin = tour.index(f"=== {CHAPTER_OF_PICTURE}. ")
+    return tour[begin : tour.index("# This example is over.", begin)]
+
+
+def _needing_kubectl(lines: Iterable[str]) -> list[str]:
+    """The commands of the tour that the client does not understand, in order."""
+    found = []
+    for line in lines:
+        try:
+            if line.startswith("$ "):
+                ClientCommands.line(line.removeprefix("$ "))
+        except NeedsKubectl as error:
+            found.append(error.command)
+    return found
+
+
+LEFT_OUT = {
+    2: "kubectl describe pod train-4 -n team-a | sed -n '/^Events/,$p'",
+    11: "kubectl annotate --local ",
+    13: 'sed "s/NOW/$(date -u +%FT%TZ)/" ',
+}
+"""The chapters in which something needs kubectl, and how the command begins."""
+WITHOUT_KUBECTL = (1, 2, 7, 8, 11, 12, 13)
+"""Chapters that together use every verb of the client, and those of LEFT_OUT."""
+
+
+def _python_without_kubectl(folder: Path) -> Path:
+    """This Python environment under another name, with Muster's plugins and no kubectl beside it."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "lib").symlink_to(Path(sys.prefix) / "lib")
+    (folder / "pyvenv.cfg").symlink_to(Path(sys.prefix) / "pyvenv.cfg")
+    programs = Path(sys.executable).parent
+    env = shutil.which("env")
+    assert env is not None
+    for path in (
+        Path(sys.executable),
+        programs / "kubectl-elasticquota",
+        programs / "kubectl-podgroup",
+        Path(env),
+    ):
+        (folder / "bin" / path.name).symlink_to(path)
+    return folder / "bin" / Path(sys.executable).name
+
+
+@pytest.mark.timeout(TOUR_SECONDS + 30)
+def test_without_kubectl_the_tour_plays_with_the_client(environment: dict[str, str], tmp_path: Path) -> None:
+    python = _python_without_kubectl(tmp_path / "kept")
+    done = subprocess.run(
+        [python, "-m", "sandbox", "demo", *(f"--chapter={number}" for number in WITHOUT_KUBECTL)],
+        env={**environment, "PATH": str(python.parent), "MUSTER_NO_BUILD": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TOUR_SECONDS,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout[-3000:] + done.stderr
+    lines = done.stdout.splitlines()
+    assert "client: apply examples/two-teams/quotas.yaml" in lines
+    refused = next(line for line in lines if "denied the request" in line)
+    assert refused.startswith("Error from server (Forbidden): admission webhook ")
+    assert [line for line in lines if line.startswith("$ kubectl ")] == []
+    assert [line for line in lines if line.startswith("===")] == [
+        f"=== {number}. {CHAPTERS[number].title} ===" for number in WITHOUT_KUBECTL
+    ]
+    told = lines[lines.index(f"Left out, because they need kubectl (commands: {len(LEFT_OUT)}):") + 1 :]
+    for line, (number, command) in zip(told, LEFT_OUT.items(), strict=True):
+        assert line.startswith(f"  chapter {number}: {command}")
 
 
 def test_it_fails_where_a_program_answers_differently(environment: dict[str, str], tmp_path: Path) -> None:

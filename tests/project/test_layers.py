@@ -53,7 +53,7 @@ THIRD_PARTY = {  # package: patterns of the modules that may import it
     "msgspec": ["*"],
     "yaml": ["*"],
     "numpy": [*(f"{part}.*" for part in PURE if part not in BOTTOM), CORE + "app.*"],
-    "kubernetes": [CORE + "kube.*"],
+    "kubernetes": [CORE + "kube.*", "sandbox.demo.api_objects"],
     "urllib3": [CORE + "kube.*"],
     "flask": ["webhook.*"],
     "werkzeug": ["webhook.*", "sandbox.*"],

@@ -9,6 +9,7 @@ import pytest
 from scheduler_core.quota.ledger import LedgerError, QuotaLedger
 from scheduler_core.quota.policy import admit, borrowed, borrows_guaranteed, over_min, within_min
 from tests.support.builders import make_quota
+from tests.support.refusals import BEYOND_SUM
 
 GPU = "nvidia.com/gpu"
 
@@ -35,7 +36,7 @@ def ledger(**used: dict[str, int]) -> QuotaLedger:
         pytest.param({"a": {GPU: 4}, "b": {GPU: 5}}, {GPU: 1}, {}, "", id="equal to the sum of min"),
         pytest.param(
             {"a": {GPU: 4}, "b": {GPU: 5}}, {GPU: 2}, {},
-            f"ElasticQuota a/q: used by all quotas {GPU}=9 + requested 2 exceeds sum(min)=10",
+            f"ElasticQuota a/q: used by all quotas {GPU}=9 + requested 2 exceeds sum(min)=10{BEYOND_SUM}",
             id="beyond the sum of min",
         ),
         pytest.param({"a": {GPU: 9}}, {GPU: 0}, {}, "", id="an explicit zero is harmless"),
@@ -48,7 +49,8 @@ def ledger(**used: dict[str, int]) -> QuotaLedger:
         ),
         pytest.param(
             {"a": {GPU: 4}}, {GPU: 1}, {"nominated_total": {GPU: 6}},
-            f"ElasticQuota a/q: used by all quotas {GPU}=4 + nominated 6 + requested 1 exceeds sum(min)=10",
+            f"ElasticQuota a/q: used by all quotas {GPU}=4 + nominated 6 + requested 1 "
+            f"exceeds sum(min)=10{BEYOND_SUM}",
             id="and against the sum of min",
         ),
     ],

@@ -7,6 +7,7 @@ import pytest
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.policy import admit, borrowed, borrows_guaranteed, relevant, within_min
 from tests.support.builders import make_quota
+from tests.support.refusals import BEYOND_SUM
 
 CPU, GPU, DISK = "cpu", "nvidia.com/gpu", "ephemeral-storage"
 
@@ -39,15 +40,15 @@ def ledger() -> QuotaLedger:
         pytest.param(
             "b",
             1,
-            "used by all quotas nvidia.com/gpu=8 + requested 1 exceeds sum(min)=8",
+            f"used by all quotas nvidia.com/gpu=8 + requested 1 exceeds sum(min)=8{BEYOND_SUM}",
             "",
             id="over the sum of min until others are gone",
         ),
         pytest.param(
             "b",
             4,
-            "used by all quotas nvidia.com/gpu=8 + requested 4 exceeds sum(min)=8",
-            "used by all quotas nvidia.com/gpu=5 + requested 4 exceeds sum(min)=8",
+            f"used by all quotas nvidia.com/gpu=8 + requested 4 exceeds sum(min)=8{BEYOND_SUM}",
+            f"used by all quotas nvidia.com/gpu=5 + requested 4 exceeds sum(min)=8{BEYOND_SUM}",
             id="over the sum of min in any case",
         ),
         pytest.param("b", 0, "", "", id="who asks for none"),

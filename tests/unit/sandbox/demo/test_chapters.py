@@ -10,7 +10,8 @@ import yaml
 from click.testing import CliRunner
 
 from sandbox.cli import main
-from sandbox.demo.chapters import CHAPTERS, CONFIG, ROOT, chosen
+from sandbox.demo.chapters import CHAPTERS, chosen
+from sandbox.demo.tour import CONFIG, ROOT
 from scheduler_core.config import load_config
 from scheduler_core.config.load import muster_config
 from scheduler_core.errors import ConfigError
@@ -18,7 +19,7 @@ from scheduler_core.errors import ConfigError
 
 @pytest.mark.parametrize(
     ("asked", "played"),
-    [((), list(range(1, 14))), ((5,), [5]), ((6, 2, 6), [2, 6])],
+    [((), list(range(1, 15))), ((5,), [5]), ((6, 2, 6), [2, 6])],
     ids=["all without a choice", "one", "in their order, once each"],
 )
 def test_chapters_are_chosen(asked: tuple[int, ...], played: list[int]) -> None:
@@ -26,14 +27,14 @@ def test_chapters_are_chosen(asked: tuple[int, ...], played: list[int]) -> None:
 
 
 def test_real_controllers_play_the_chapters_that_need_them() -> None:
-    assert chosen((), real=True) == chosen([14], real=True) == [14]
+    assert chosen((), real=True) == chosen([15], real=True) == [15]
 
 
 @pytest.mark.parametrize(
     ("asked", "real", "problem"),
     [
-        ([15], False, "chapter 15 does not exist; choose 1 to 14"),
-        ([14], False, "chapter 14 needs real controllers: `make demo-controllers` plays it"),
+        ([16], False, "chapter 16 does not exist; choose 1 to 15"),
+        ([15], False, "chapter 15 needs real controllers: `make demo-controllers` plays it"),
         ([3], True, "chapter 3 is played without --controllers"),
     ],
     ids=["no such chapter", "no real controllers", "no use for real controllers"],

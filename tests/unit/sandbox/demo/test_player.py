@@ -3,18 +3,75 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from sandbox.demo import player as module
-from sandbox.demo.player import CommandEnvironment, DemoFailed, Player, ToolMissing, command_environment
+from sandbox.demo.commands import CommandEnvironment, NeedsKubectl, Outcome, ShellCommands
+from sandbox.demo.player import DemoFailed, Player
+from sandbox.demo.screen import Screen
+from sandbox.objects import Obj
+
+
+class Cluster:
+    """A cluster that grows by one write whenever it is asked, or that has ended."""
+
+    def __init__(self, ended: Exception | None = None) -> None:
+        self._ended = ended
+        self._revision = 0
+
+    @property
+    def revision(self) -> int:
+        self._revision += 1
+        return self._revision
+
+    def check(self) -> None:
+        if self._ended:
+            raise self._ended
+
+
+class Objects:
+    """One running pod, one that is deleted, and namespaces that Muster manages from the third question on."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def list(self, kind: str, namespace: str | None = None, **selectors: str) -> list[Obj]:
+        running = {"phase": "Running"}
+        spec = {"nodeName": "n1"}
+        return [
+            {"metadata": {"name": "runs"}, "spec": spec, "status": running},
+            {"metadata": {"name": "ends", "deletionTimestamp": "now"}, "spec": spec, "status": running},
+            {"metadata": {"name": "waits"}, "spec": {}, "status": {"phase": "Pending"}},
+        ]
+
+    def scheduler_of_new_pods(self, namespace: str, annotations: Mapping[str, str]) -> str:
+        self.asked.append(namespace)
+        return "muster-scheduler" if len(self.asked) == 3 else "default-scheduler"
+
+
+class WithoutKubectl:
+    """Commands of a machine that has no kubectl."""
+
+    def line(self, command: str) -> str:
+        raise NeedsKubectl(command)
+
+    def run(self, command: str) -> Outcome:
+        raise AssertionError("a command runs that has no line")
 
 
 @pytest.fixture
-def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Player:
+def screen() -> Screen:
+    return Screen()
+
+
+@pytest.fixture
+def play(tmp_path: Path, screen: Screen, monkeypatch: pytest.MonkeyPatch) -> Player:
     monkeypatch.setattr(module, "WITHIN_SECONDS", 0.3)
-    player = Player(CommandEnvironment(tmp_path, dict(os.environ)), lambda: None)
+    commands = ShellCommands(CommandEnvironment(tmp_path, dict(os.environ)))
+    player = Player(commands, Objects(), Cluster(), screen)
     player.chapter = 7
     return player
 
@@ -28,9 +85,9 @@ def test_a_command_is_shown_behind_a_prompt_with_its_output(
 
 
 def test_steps_that_are_played_unseen_are_checked_too(
-    play: Player, capsys: pytest.CaptureFixture[str]
+    play: Player, screen: Screen, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    play.quiet = True
+    screen.quiet = True
     with pytest.raises(DemoFailed):
         play.do("echo something", "else")
     assert capsys.readouterr().out == ""
@@ -71,32 +128,40 @@ def test_a_look_ends_with_what_was_there_instead(play: Player, capsys: pytest.Ca
         play.look("echo pod-a pod-b", "pod-b", never=["pod-a"])
 
 
+def test_a_command_that_does_not_end_fails_the_story(play: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox.demo.commands.COMMAND_SECONDS", 0.2)
+    with pytest.raises(DemoFailed, match=r"^chapter 7: sleep 60: did not end within 0 s$"):
+        play.do("sleep 60")
+
+
+def test_without_kubectl_a_look_is_left_out_and_counted(
+    screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play = Player(WithoutKubectl(), Objects(), Cluster(), screen)
+    assert play.look("kubectl describe pod a", "Running") == ""
+    assert play.left_out == [(0, "kubectl describe pod a")]
+    assert capsys.readouterr().out == "# Left out, because it needs kubectl: kubectl describe pod a\n"
+    with pytest.raises(NeedsKubectl, match=r"^kubectl annotate: needs kubectl$"):
+        play.do("kubectl annotate")
+
+
 def test_a_condition_that_never_holds_is_named(play: Player) -> None:
     play.expect("true is true", lambda: True)
     with pytest.raises(DemoFailed, match=r"^chapter 7: a pod was evicted: was not true"):
         play.expect("a pod was evicted", lambda: False)
 
 
-def test_the_cause_of_the_clusters_end_is_shown_before_its_consequences(tmp_path: Path) -> None:
-    def ended() -> None:
-        raise RuntimeError("the scheduler is gone")
+def test_only_running_pods_are_placed(play: Player) -> None:
+    assert play.placed("team-a") == {"runs": "n1"}
 
+
+def test_a_namespace_is_awaited_until_the_webhook_manages_it(screen: Screen) -> None:
+    objects = Objects()
+    Player(WithoutKubectl(), objects, Cluster(), screen).scheduled_by_muster("team-a")
+    assert objects.asked == ["team-a"] * 3
+
+
+def test_the_cause_of_the_clusters_end_is_shown_before_its_consequences(screen: Screen) -> None:
+    ended = Cluster(RuntimeError("the scheduler is gone"))
     with pytest.raises(RuntimeError, match="the scheduler is gone"):
-        Player(CommandEnvironment(tmp_path, {}), ended).do("true")
-
-
-def test_a_missing_program_is_named_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module.sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolMissing, match=r"^kubectl is not on PATH: install it"):
-        command_environment(tmp_path, tmp_path, tmp_path)
-
-
-def test_an_older_discovery_cache_is_left_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECACHEDIR", "/older")
-    monkeypatch.setattr(module.shutil, "which", lambda name, path: name)
-    environment = command_environment(tmp_path, tmp_path / "config", tmp_path / "cache")
-    assert environment.variables["KUBECACHEDIR"] == str(tmp_path / "cache")
-    assert environment.variables["KUBECONFIG"] == str(tmp_path / "config")
+        Player(ShellCommands(CommandEnvironment(Path(), {})), Objects(), ended, screen).do("true")
