@@ -12,7 +12,7 @@ CLONE = Path(__file__).resolve().parents[2]
 
 
 def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/muster` or `~/.cache/muster`; `build/cache` of the clone where that cannot be written."""
+    """`$XDG_CACHE_HOME/muster` or `~/.cache/muster`; else the clone's `build/cache`."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return _writable(Path(base) / "muster")
 

