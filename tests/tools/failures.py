@@ -13,6 +13,7 @@ SILENT = re.compile(
     re.I,
 )
 CERTIFICATE = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate signed by unknown authority|x509: ", re.I)
+ABSENT = re.compile(r"No matching distribution found")
 PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy")
 
 
@@ -27,12 +28,15 @@ def explain(lines: Sequence[str], environ: Mapping[str, str]) -> str:
         return "the package registry's certificate is not trusted; set SSL_CERT_FILE to your CA certificates"
     if SILENT.search(text):
         return f"the package registry does not answer ({_proxy(environ)}); check network and proxy"
+    if ABSENT.search(text):
+        # Without retries, pip does not say that the registry did not answer.
+        return f"{_last_word(lines)}: the package registry lacks it or does not answer ({_proxy(environ)})"
     return _last_word(lines)
 
 
 def without_password(address: str) -> str:
     """An address that may be shown: `http://user:***@proxy:3128`."""
-    return re.sub(r"(?<=:)[^:/@]*(?=@[^@]*$)", "***", address)
+    return re.sub(r"^(\w+://)?([^:/@]*):.*@", r"\1\2:***@", address)
 
 
 def _proxy(environ: Mapping[str, str]) -> str:
