@@ -36,7 +36,10 @@ def explain(lines: Sequence[str], environ: Mapping[str, str]) -> str:
 
 def without_password(address: str) -> str:
     """An address that may be shown: `http://user:***@proxy:3128`."""
-    return re.sub(r"^(\w+://)?([^:/@]*):.*@", r"\1\2:***@", address)
+    scheme, mark, rest = address.partition("://") if "://" in address else ("", "", address)
+    user, _, host = rest.rpartition("@")
+    name, colon, _ = user.partition(":")
+    return f"{scheme}{mark}{name}:***@{host}" if colon else address
 
 
 def _proxy(environ: Mapping[str, str]) -> str:

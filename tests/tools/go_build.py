@@ -20,7 +20,7 @@ FLAGS = ("-trimpath",)
 # Seconds of one processor for an average package, for the expected time; measured with kubectl and Helm.
 SECONDS_PER_PACKAGE = 0.27
 # What a build takes on the disk: with all modules and compiled packages, or with a filled cache beside it.
-PRIVATE_MEGABYTES = 3000
+PRIVATE_MEGABYTES = 2500
 SHARED_MEGABYTES = 500
 
 

