@@ -24,7 +24,7 @@ DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/REA
 SITE_READY := $(VENV)/.site-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-controllers test test-e2e test-groups test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
+.PHONY: help demo demo-controllers test test-bare test-e2e test-groups test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -42,6 +42,9 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 test: $(READY) ## all tests but those of faults; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@$(PYTEST) -n 4 --ignore=tests/faults
+
+test-bare: ## both of these in a new clone, without kubectl, Helm and Go on PATH; half an hour
+	@folder=$$(mktemp -d); tests/bare/run "$$folder" demo test; code=$$?; rm -rf "$$folder"; exit $$code
 
 test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset $(filter kube-apiserver-%,$(SERVER))

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.eventually import eventually
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS = ("sh", "bash", "make", "env", "cat", "mkdir", "nice", "sed", "sleep", "test", "touch")
+PROGRAMS = ("sh", "bash", "make", "env", "cat", "mkdir", "nice", "rm", "sed", "sleep", "test", "touch")
 
 # A real Python answers what it is asked about itself; it makes a `.venv` whose pip is the script `pip`.
 PYTHON = """#!/bin/sh

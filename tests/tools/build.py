@@ -134,7 +134,7 @@ def main(argv: list[str] | None = None) -> int:
             print("interrupted; nothing unfinished is left, the next call builds it", file=sys.stderr)
             return 130
         finally:
-            toolchain.clean()
+            toolchain.clean(Line())
 
 
 def _have_all(names: list[str], folder: Path | None, everything: bool) -> int:

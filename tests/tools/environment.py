@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.tools.failures import explain
 from tests.tools.locks import held
-from tests.tools.progress import Line, Report, interruptible, watch
+from tests.tools.progress import Line, Report, Step, interruptible, watch
 from tests.tools.toolchain import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,7 +87,7 @@ def _create(environment: Environment, line: Line) -> None:
     environment.folder.mkdir(exist_ok=True)
     environment.unfinished.touch()
     command = [sys.executable, "-m", "venv", str(environment.folder)]
-    _run(command, _Step("creating"), ".venv", line, environment.root)
+    _run(command, Step("creating"), ".venv", line, environment.root)
 
 
 def _remove_unfinished(environment: Environment) -> None:
@@ -117,19 +117,6 @@ def _check_space(folder: Path) -> None:
     free = shutil.disk_usage(folder).free // 10**6
     if free < NEEDED_MEGABYTES:
         raise SetUpFailed(f"the packages need {NEEDED_MEGABYTES} MB in {folder}, and {free} MB are free")
-
-
-@dataclass
-class _Step:
-    """A program that says nothing while it works."""
-
-    name: str
-
-    def notice(self, line: str) -> None:
-        """What it prints does not matter."""
-
-    def state(self, seconds: float) -> str:
-        return f"{self.name}, {seconds:.0f} s"
 
 
 @dataclass

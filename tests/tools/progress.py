@@ -70,6 +70,19 @@ class Report(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A program whose lines do not matter."""
+
+    name: str
+
+    def notice(self, line: str) -> None:
+        """Nothing is learned from it."""
+
+    def state(self, seconds: float) -> str:
+        return f"{self.name}, {seconds:.0f} s"
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """How a program ended: its exit code, its last lines, and how long it ran."""
 

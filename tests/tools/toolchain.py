@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.tools.cache_folder import cache_folder, outside_the_home
 from tests.tools.failures import explain
 from tests.tools.locks import held
-from tests.tools.progress import Line, watch
+from tests.tools.progress import Line, Step, watch
 
 PINNED = Path(__file__).with_name("go-toolchain.txt")
 VARIABLES = re.compile(r"^(GO[A-Z0-9]*|CGO_ENABLED)$")
@@ -154,13 +154,14 @@ def in_use(go: Go) -> Iterator[None]:
         yield
 
 
-def clean() -> None:
+def clean(line: Line) -> None:
     """Remove the private modules and build cache (2 GB), unless another process builds with them."""
     if not _work().exists():
         return
     with _lock_of_work().open("w") as lock, contextlib.suppress(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(_work(), ignore_errors=True)
+        # Many thousand files: this takes a while on a busy disk.
+        watch(["rm", "-rf", str(_work())], Step("removing what the build left"), line, what="Go")
 
 
 def _lock_of_work() -> Path:

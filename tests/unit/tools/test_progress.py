@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from tests.tools import failures, go_build, progress
+from tests.tools import failures, go_build
 from tests.tools.progress import Line, TookTooLong, watch
 
 
@@ -34,7 +34,7 @@ def test_elsewhere_than_on_a_terminal_a_line_is_printed_every_four_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds = count()
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
     stream = io.StringIO()
     line = Line(stream)
     for number in range(10):
@@ -68,7 +68,7 @@ def test_a_program_that_takes_too_long_is_ended() -> None:
 
 
 def test_packages_are_counted_against_all_with_the_expected_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(go_build.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
     packages = go_build._Packages()
     packages.notice("go: downloading k8s.io/kubernetes v1.36.3")
     assert packages.state(4) == "1 module downloaded, 4 s"

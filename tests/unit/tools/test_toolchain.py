@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
+from typing import TextIO
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_they_stay_while_another_process_builds(registry: Machine) -> None:
     with toolchain.in_use(go):
         assert build.main(["helm"]) == 0
         assert (registry.cache / "go" / "work").exists()
-    toolchain.clean()
+    toolchain.clean(Line())
     assert not (registry.cache / "go" / "work").exists()
 
 
@@ -111,10 +112,10 @@ def test_a_second_process_waits_for_the_lock(registry: Machine, capsys: pytest.C
 class Waited(Line):
     """Prints the line, and gives the lock back as soon as somebody waits for it."""
 
-    def __init__(self, lock: object) -> None:
+    def __init__(self, lock: TextIO) -> None:
         super().__init__()
         self._lock = lock
 
     def show(self, text: str) -> None:
         print(text)
-        fcntl.flock(self._lock, fcntl.LOCK_UN)  # type: ignore[call-overload]
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
