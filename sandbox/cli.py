@@ -126,6 +126,6 @@ def up(
 
 def _os_text(error: OSError, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on 127.0.0.1 is in use"
+        return f"port {port} on 127.0.0.1 is in use; choose another, or leave --port out for a free one"
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}"

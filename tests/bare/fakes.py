@@ -21,12 +21,12 @@ here={here}
 case "$1 $2" in
 "-m venv") mkdir -p "$3/bin" && cat "$0" >"$3/bin/python" && exec chmod +x "$3/bin/python" ;;
 "-m pip") shift 2; exec sh "$here/pip" "$@" ;;
-"-m tests.tools.environment")
-    shift 2
+"-m tests.tools."*)
+    shift
     exec {python} -c 'import sys
-sys.executable = sys.argv.pop(1)
-from tests.tools.environment import main
-sys.exit(main(sys.argv[1:]))' "$0" "$@" ;;
+from importlib import import_module
+sys.executable, module = sys.argv.pop(1), sys.argv.pop(1)
+sys.exit(import_module(module).main(sys.argv[1:]))' "$0" "$@" ;;
 esac
 exec {python} "$@"
 """

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from dataclasses import dataclass
 
 import pytest
+from click.testing import CliRunner
 
-from tests.bare.fakes import Clone
+from sandbox.cli import main as sandbox
+from tests.bare.fakes import ROOT, Clone
 
 PROXY = "http://me:secret@127.0.0.1:9"
 # As pip prints it.
@@ -58,11 +62,21 @@ CASES = {
         "set-up: no space is left on the disk; free some and try again; then run make again",
         pip=fails("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"),
     ),
-    "a package that cannot be built": Case(
-        "set-up: Failed building wheel for numpy; then run make again",
-        pip=fails("ERROR: Failed building wheel for numpy", "[notice] a new release of pip"),
+    "a certificate of a proxy": Case(
+        "set-up: the package registry's certificate is not trusted; set SSL_CERT_FILE to your CA "
+        "certificates; then run make again",
+        pip=fails(f"{RETRYING} SSLError(1, [SSL: CERTIFICATE_VERIFY_FAILED])", NONE),
     ),
 }
+
+
+def documented(said: str) -> bool:
+    """Whether a row of the table of errors is about this line."""
+    _, _, table = (ROOT / "docs" / "troubleshooting.md").read_text().partition("## The set-up fails\n")
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    shown = [text for cell in cells for text in re.findall(r"`([^`]+)`", cell)]
+    patterns = [re.escape(text).replace(re.escape("..."), ".*") for text in shown]
+    return any(re.fullmatch(pattern, said) for pattern in patterns)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -76,6 +90,7 @@ def test_one_line_says_what_helps_and_nothing_is_left(clone: Clone, case: Case) 
     assert code != 0
     ours = [line for line in said.splitlines() if line.startswith("set-up: ")]
     assert ours == [case.said.format(programs=clone.programs)]
+    assert documented(ours[0])
     assert "Traceback" not in said
     assert not clone.venv.exists()
 
@@ -117,3 +132,55 @@ def test_an_environment_of_the_users_own_is_not_removed(clone: Clone) -> None:
     clone.pip("echo 'ERROR: no'; exit 1")
     assert clone.run()[0] != 0
     assert (clone.venv / "bin" / "python").exists()
+
+
+def test_a_cause_that_is_not_known_is_pips_own_last_error(clone: Clone) -> None:
+    clone.pip(fails("ERROR: Failed building wheel for numpy", "[notice] a new release of pip"))
+    code, said = clone.run()
+    assert code != 0
+    assert "set-up: Failed building wheel for numpy; then run make again" in said.splitlines()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "kubectl: it is not on PATH, and MUSTER_NO_BUILD=1 forbids to build it",
+        "kubectl: the build needs 2500 MB in /cache, and 100 MB are free; install kubectl",
+    ],
+)
+def test_errors_of_a_build_are_in_the_table(said: str) -> None:
+    """How they come about is tested in `tests/unit/tools/`."""
+    assert documented(said)
+    assert not documented(f"{said[:20]} something else")
+
+
+def test_a_port_in_use_is_named_with_what_helps() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = CliRunner().invoke(sandbox, ["up", "--port", str(port)])
+    assert said.exit_code == 1
+    assert said.output == (
+        f"Error: port {port} on 127.0.0.1 is in use; choose another, or leave --port out for a free one\n"
+    )
+    assert documented(said.output.strip().replace(str(port), "6443"))
+
+
+def test_without_a_tool_the_demo_goes_on_where_building_is_forbidden_and_stops_elsewhere(
+    clone: Clone,
+) -> None:
+    clone.run()
+    clone.program("go", "echo go: no such module; exit 1")
+    (clone.venv / "bin" / "muster-sandbox").write_text("#!/bin/sh\necho the demo\n")
+    (clone.venv / "bin" / "muster-sandbox").chmod(0o755)
+    clone.variables["MUSTER_NO_BUILD"] = "1"
+    assert clone.run("make", "demo") == (
+        0,
+        "kubectl: it is not on PATH, and MUSTER_NO_BUILD=1 forbids to build it\nthe demo\n",
+    )
+    clone.variables["MUSTER_NO_BUILD"] = ""
+    clone.pip(fails(f"{RETRYING} {REFUSED}", NONE))
+    code, said = clone.run("make", "demo")
+    assert code != 0
+    assert "the demo" not in said
+    (line,) = [line for line in said.splitlines() if line.startswith("kubectl: ")]
+    assert documented(line)

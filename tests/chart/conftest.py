@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if not possible("helm"):
-        said = "tests/chart, as helm is not on PATH and Go, which would build it, is not installed"
+        said = "tests/chart, as helm is not on PATH, and MUSTER_NO_BUILD=1 forbids to build it"
     elif not _on_real_server(config):
         said = "tests/chart/live, which needs a real kube-apiserver (make test-e2e)"
     else:
