@@ -134,6 +134,25 @@ def test_an_environment_of_the_users_own_is_not_removed(clone: Clone) -> None:
     assert (clone.venv / "bin" / "python").exists()
 
 
+@pytest.mark.parametrize("character", ['"', "$", "`", "\\", ":"])
+def test_a_path_in_which_scripts_would_not_start_is_refused(clone: Clone, character: str) -> None:
+    clone.folder = clone.folder.rename(clone.folder.with_name(f"my {character} clone"))
+    code, said = clone.run("python3", "-m", "tests.tools.environment")
+    line = (
+        f"set-up: {clone.folder} has the character {character}, with which Python's scripts do not start; "
+        "move the clone"
+    )
+    assert (code, said) == (1, line + "\n")
+    assert documented(line.replace(f"character {character}", 'character "'))
+    assert not clone.venv.exists()
+
+
+def test_a_quote_in_the_path_does_no_harm(clone: Clone) -> None:
+    clone.folder = clone.folder.rename(clone.folder.with_name("it's mine"))
+    code, said = clone.run()
+    assert code == 0, said
+
+
 def test_a_cause_that_is_not_known_is_pips_own_last_error(clone: Clone) -> None:
     clone.pip(fails("ERROR: Failed building wheel for numpy", "[notice] a new release of pip"))
     code, said = clone.run()

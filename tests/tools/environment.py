@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from tests.tools.toolchain import PATIENCE
 ROOT = Path(__file__).resolve().parents[2]
 # What the packages take on the disk, and the wheels while they are unpacked.
 NEEDED_MEGABYTES = 600
+# pip writes the path of `.venv` between double quotes into a line of shell; a colon separates the parts of PATH.
+UNUSABLE = re.compile(r'["$`\\:]')
 STAMPS = {"dev": ".ready", "docs": ".site-ready"}
 
 
@@ -71,6 +74,7 @@ def set_up(environment: Environment, line: Line) -> None:
     with held(environment.root / "build" / "set-up.lock", line, "sets up .venv"):
         if environment.ready():
             return
+        _check_path(environment.root)
         _check_space(environment.root)
         line.end(f"setting up .venv for {environment.extra} (once per change of pyproject.toml)")
         try:
@@ -111,6 +115,13 @@ def _run(command: list[str], report: Report, what: str, line: Line, folder: Path
     if done.code:
         raise SetUpFailed(f"{explain(done.lines, os.environ)}; then run make again")
     return done.seconds
+
+
+def _check_path(folder: Path) -> None:
+    if found := UNUSABLE.search(str(folder)):
+        raise SetUpFailed(
+            f"{folder} has the character {found[0]}, with which Python's scripts do not start; move the clone"
+        )
 
 
 def _check_space(folder: Path) -> None:

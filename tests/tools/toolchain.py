@@ -12,7 +12,6 @@ import fcntl
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from tests.tools.locks import held
 from tests.tools.progress import Line, Step, watch
 
 PINNED = Path(__file__).with_name("go-toolchain.txt")
-VARIABLES = re.compile(r"^(GO[A-Z0-9]*|CGO_ENABLED)$")
 # An unanswering registry is known after two short tries; a user's own settings go before these.
 PATIENCE = {"PIP_RETRIES": "1", "PIP_DEFAULT_TIMEOUT": "15", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
@@ -49,7 +47,7 @@ class Go:
 def find(module: Path, line: Line) -> Go:
     """A toolchain that is new enough for the module. Raises GoMissing."""
     own = shutil.which("go")
-    if own and _new_enough(own, module):
+    if own and _new_enough(own, module, line):
         environ = {**os.environ, "CGO_ENABLED": "0"}
         return Go(own, {**environ, **_private(_work())}, _work()) if outside_the_home() else Go(own, environ)
     root = _fetched(line)
@@ -62,12 +60,12 @@ def find(module: Path, line: Line) -> Go:
     return Go(str(root / "bin" / "go"), {**os.environ, **settings}, _work())
 
 
-def _new_enough(go: str, module: Path) -> bool:
+def _new_enough(go: str, module: Path, line: Line) -> bool:
     """Whether this Go builds the module, also by fetching the toolchain that the module asks for."""
-    asked = subprocess.run([go, "env", "GOVERSION"], cwd=module, capture_output=True, text=True)
+    asked = watch([go, "env", "GOVERSION"], Step("asking for its version"), line, what="Go", cwd=module)
     needed = re.search(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text(), re.M)
-    version = re.match(r"go(\d+)\.(\d+)", asked.stdout)
-    if asked.returncode or version is None:
+    version = re.search(r"^go(\d+)\.(\d+)", "\n".join(asked.lines), re.M)
+    if asked.code or version is None:
         return False
     return needed is None or [int(n) for n in version.groups()] >= [int(n) for n in needed.groups()]
 
