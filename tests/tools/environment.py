@@ -25,7 +25,7 @@ from tests.tools.toolchain import PATIENCE
 ROOT = Path(__file__).resolve().parents[2]
 # What the packages take on the disk, and the wheels while they are unpacked.
 NEEDED_MEGABYTES = 600
-# pip writes the path of `.venv` between double quotes into a line of shell; a colon separates the parts of PATH.
+# pip writes the path of `.venv` between double quotes into a line of shell; a colon separates paths.
 UNUSABLE = re.compile(r'["$`\\:]')
 STAMPS = {"dev": ".ready", "docs": ".site-ready"}
 
