@@ -6,9 +6,9 @@ READY := $(VENV)/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Tests start hundreds of processes of ours: the sources are compiled once, not in each.
 export PYTHONDONTWRITEBYTECODE :=
-PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
-	$(name) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print("$(name)")' 2>/dev/null)))
-TOOLS := $(BIN)/python tests/tools/build.py
+TOOLS := $(BIN)/python -m tests.tools.build
+# The demo and the tests go on without a tool where building is forbidden; elsewhere a failed build ends them.
+OR_WITHOUT := || test -n "$$MUSTER_NO_BUILD"
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= muster:$(VERSION)
 BUILDER ?= docker build
@@ -25,13 +25,13 @@ SEARCHES = $(shell grep -rlE "searches import|mark\.long" tests --include="test_
 SITE_READY := $(VENV)/.site-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-controllers test test-searches test-e2e test-groups test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
+.PHONY: help demo demo-controllers test test-searches test-bare test-e2e test-groups test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
 
 demo: $(READY) ## a cluster in one command: quotas, a refusal, borrowing, with real kubectl
-	@$(TOOLS) --link $(BIN) kubectl >/dev/null
+	@$(TOOLS) --link $(BIN) kubectl >/dev/null $(OR_WITHOUT)
 	@$(BIN)/muster-sandbox demo
 
 demo-controllers: $(READY) ## the chapter with real controllers: a Job and a JobSet on a real kube-apiserver
@@ -41,11 +41,14 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 	@$(BIN)/muster-sandbox demo --controllers $(CONTROLLERS)
 
 test: $(READY) ## all tests but those of faults, and an eighth of the random searches; end-to-end ones on the sandbox
-	@$(TOOLS) --link $(BIN) kubectl helm || true
+	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@MUSTER_SEARCH_PART=8 $(PYTEST) -n 4 -m "not long" --ignore=tests/faults
 
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long
 	@$(PYTEST) -n 4 $(SEARCHES)
+
+test-bare: ## both of these in a new clone, without kubectl, Helm and Go on PATH; half an hour
+	@folder=$$(mktemp -d); tests/bare/run "$$folder" demo test; code=$$?; rm -rf "$$folder"; exit $$code
 
 test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset $(filter kube-apiserver-%,$(SERVER))
@@ -129,13 +132,9 @@ tools: $(READY) ## build kubectl, helm and a control plane's programs where they
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset
 	@$(BIN)/python -m tests.tools.owner_crds
 
+# PYTHON=/another/python3 chooses the interpreter.
 $(READY): pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is missing (Debian: apt-get install python3 python3-venv)" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "setting up $(VENV) (once per change of pyproject.toml)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@touch $@
+	@PYTHON='$(PYTHON)' tests/tools/set-up dev
 
 $(SITE_READY): $(READY)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
-	@touch $@
+	@PYTHON='$(PYTHON)' tests/tools/set-up docs

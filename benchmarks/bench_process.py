@@ -225,7 +225,7 @@ def best(kind: str, nodes: int, pods: int, runs: int) -> Best:
 def require_apiserver() -> None:
     """Raises NotHere if kube-apiserver is missing and cannot be built."""
     if not (possible("kube-apiserver") and possible("etcd")):
-        raise NotHere("it needs a kube-apiserver and etcd, or Go to build them")
+        raise NotHere("it needs a kube-apiserver and etcd, which MUSTER_NO_BUILD=1 forbids to build")
 
 
 def main(small: bool = False) -> list[Row]:

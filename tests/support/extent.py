@@ -30,7 +30,7 @@ def left_out(server: str | None, has: Callable[[str], bool] = possible) -> list[
 
 
 def _left_out(server: str | None, has: Callable[[str], bool]) -> Iterator[LeftOut]:
-    missing = "{} is not on PATH and cannot be built here"
+    missing = "{} is not on PATH, and MUSTER_NO_BUILD=1 forbids to build it"
     real = "it needs a real kube-apiserver (make test-e2e)"
     if server is None and not has("kubectl"):
         yield _folder("tests/e2e", missing.format("kubectl"))

@@ -1,10 +1,11 @@
 """Find the Kubernetes programs that tests and demo need, or build them from their pinned Go modules.
 
 A tool is taken from `KUBEBUILDER_ASSETS`, then from PATH, then from a cache outside the repository that is
-filled by `go build` in this folder's module of the tool's name. The cache is keyed by the module's files and
-the Go version, so a changed pin builds anew; several processes may ask at once.
+filled by Go in this folder's module of the tool's name. Where Go is not installed, it comes from the Python
+registry (`toolchain.py`). The cache is keyed by the module's files, so a changed pin builds anew; several
+processes may ask at once. With `MUSTER_NO_BUILD=1`, nothing is downloaded or built.
 
-    python tests/tools/build.py [--link DIR] [--link-all] TOOL...
+    python -m tests.tools.build [--link DIR] [--link-all] TOOL...
 
 prints one line per tool; `--link` puts links to those that are not on PATH into DIR, `--link-all` also links
 to the others. The exit code is 1 if one could not be had.
@@ -13,16 +14,16 @@ to the others. The exit code is 1 if one could not be had.
 from __future__ import annotations
 
 import argparse
-import fcntl
-import hashlib
 import os
-import re
 import shutil
-import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.tools import go_build, toolchain
+from tests.tools.cache_folder import cache_folder
+from tests.tools.locks import held
+from tests.tools.progress import Line, interruptible
 
 TOOLS = Path(__file__).resolve().parent
 NAMES = (
@@ -41,7 +42,11 @@ NAMES = (
     "e2e.test",
     "jobset",
 )
-BUILD_SECONDS = 3600
+# What helps where a tool cannot be built; without these two, the demo and the tests go on.
+HELP = {
+    "kubectl": "install kubectl, or go on without it: MUSTER_NO_BUILD=1 make demo",
+    "helm": "install Helm, or go on without its tests: MUSTER_NO_BUILD=1 make test",
+}
 
 
 class ToolMissing(Exception):
@@ -68,113 +73,51 @@ def installed(name: str) -> Tool | None:
     if assets and os.access(Path(assets, name), os.X_OK):
         return Tool(name, Path(assets, name), "KUBEBUILDER_ASSETS")
     found = shutil.which(name)
-    return Tool(name, Path(found), "PATH") if found else None
+    # A link to the cache stands on PATH in `.venv/bin`; whether it is still the right one, its key says.
+    if found is None or cache_folder() in Path(found).resolve().parents:
+        return None
+    return Tool(name, Path(found), "PATH")
+
+
+def built(name: str) -> Tool | None:
+    """The tool from the cache, if it was built before."""
+    binary = _binary(name)
+    return Tool(name, binary, "cache") if binary.exists() else None
 
 
 def have(name: str) -> Tool:
     """The tool, built if need be. Raises ToolMissing."""
-    return installed(name) or _cached(name, _go(name))
+    return installed(name) or built(name) or _build(name, Line())
 
 
 def possible(name: str) -> bool:
-    """Whether `have` has a chance: the tool is installed, or Go is."""
-    return installed(name) is not None or shutil.which("go") is not None
+    """Whether `have` has a chance: the tool is there, or nothing forbids to build it."""
+    return not _forbidden() or installed(name) is not None or built(name) is not None
 
 
-def _go(name: str) -> str:
-    go = shutil.which("go")
-    if go is None:
-        raise ToolMissing(name, "it is not on PATH, and Go, which would build it, is not installed")
-    return go
+def _forbidden() -> bool:
+    return bool(os.environ.get("MUSTER_NO_BUILD"))
 
 
-def _cached(name: str, go: str) -> Tool:
-    module = TOOLS / name
-    home = _cache_home() / _key(module, go)
-    binary = home / name
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if binary.exists():
-            return Tool(name, binary, "cache")
-        seconds = _build(name, module, go, binary)
-    return Tool(name, binary, f"built in {seconds:.0f} s")
+def _binary(name: str) -> Path:
+    return cache_folder() / "tools" / go_build.key(TOOLS / name) / name
 
 
-def _cache_home() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "muster" / "tools"
-
-
-def _key(module: Path, go: str) -> str:
-    version = subprocess.run([go, "version"], cwd=module, capture_output=True, check=True).stdout
-    digest = hashlib.sha256(version)
-    for path in (module / "go.mod", module / "go.sum", *sorted(module.glob("*.go"))):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _build(name: str, module: Path, go: str, binary: Path) -> float:
-    pins = (module / "go.mod").read_text()
-    how, package = _what(name, module, pins)
-    unfinished = binary.with_name(f"{binary.name}.{os.getpid()}")
-    command = ["nice", "-n", "10", go, *how, "-trimpath", "-ldflags", _link_flags(pins)]
-    started = time.monotonic()
-    print(f"{name}: building {package} (minutes, once)", file=sys.stderr, flush=True)
+def _build(name: str, line: Line) -> Tool:
+    if _forbidden():
+        raise ToolMissing(name, "it is not on PATH, and MUSTER_NO_BUILD=1 forbids to build it")
+    module, binary = TOOLS / name, _binary(name)
     try:
-        done = subprocess.run(
-            [*command, "-o", str(unfinished), package],
-            cwd=module,
-            text=True,
-            capture_output=True,
-            timeout=BUILD_SECONDS,
-        )
-        if done.returncode:
-            lines = done.stderr.strip().splitlines()
-            raise ToolMissing(name, f"go build failed: {lines[-1] if lines else 'no message'}")
-        unfinished.replace(binary)
-    except subprocess.TimeoutExpired:
-        raise ToolMissing(name, f"go build took more than {BUILD_SECONDS} s") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return time.monotonic() - started
-
-
-def _what(name: str, module: Path, pins: str) -> tuple[list[str], str]:
-    """How to build it, and which package: that of the tool line, or the module's own tests as a program."""
-    if package := re.search(r"^tool (\S+)$", pins, re.M):
-        return ["build"], package[1]
-    if any(module.glob("*_test.go")):
-        return ["test", "-c"], "."
-    raise ToolMissing(name, f"{module / 'go.mod'} has no tool line")
-
-
-def _link_flags(pins: str) -> str:
-    """Strip symbols, and let the programs say which version they are and which Kubernetes they are for."""
-    if helm := re.search(r"helm\.sh/helm/v3 (v\S+)", pins):
-        return "-s -w " + _variables("helm.sh/helm/v3", _helm_variables(helm[1], pins))
-    version = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)", pins)
-    if version is None:
-        return "-s -w"
-    values = {
-        "gitVersion": version[1],
-        "gitMajor": version[2],
-        "gitMinor": version[3],
-        "gitTreeState": "clean",
-    }
-    return "-s -w " + _variables("k8s.io/component-base/version", values, joint=".")
-
-
-def _helm_variables(version: str, pins: str) -> dict[str, str]:
-    minor = re.search(r"k8s\.io/client-go v0\.(\d+)\.", pins)
-    kubernetes = {"k8sVersionMajor": "1", "k8sVersionMinor": minor[1] if minor else ""}
-    packages = ("pkg/chartutil", "pkg/lint/rules")
-    target = {f"{package}.{name}": value for package in packages for name, value in kubernetes.items()}
-    return {"internal/version.version": version, **target}
-
-
-def _variables(root: str, values: dict[str, str], joint: str = "/") -> str:
-    return " ".join(f"-X {root}{joint}{name}={value}" for name, value in values.items())
+        with held(binary.with_name(f"{name}.lock"), line, f"builds {name}"):
+            if binary.exists():
+                return Tool(name, binary, "cache")
+            go = toolchain.find(module, line)
+            with toolchain.in_use(go):
+                seconds = go_build.build(name, module, go, binary, line)
+    except (toolchain.GoMissing, go_build.BuildFailed, OSError) as error:
+        help_ = HELP.get(name, f"put {name} on PATH or into KUBEBUILDER_ASSETS")
+        raise ToolMissing(name, f"{error}; {help_}") from None
+    return Tool(name, binary, f"built in {seconds:.0f} s")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -184,17 +127,28 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--link-all", action="store_true", help="link what is on PATH, too")
     parser.add_argument("tools", nargs="+", choices=NAMES, metavar="TOOL", help=", ".join(NAMES))
     args = parser.parse_args(argv)
+    with interruptible():
+        try:
+            return _have_all(args.tools, args.link, args.link_all)
+        except KeyboardInterrupt:
+            print("interrupted; nothing unfinished is left, the next call builds it", file=sys.stderr)
+            return 130
+        finally:
+            toolchain.clean(Line())
+
+
+def _have_all(names: list[str], folder: Path | None, everything: bool) -> int:
     missing = False
-    for name in args.tools:
+    for name in names:
         try:
             tool = have(name)
         except ToolMissing as error:
             print(error, file=sys.stderr)
             missing = True
             continue
-        if args.link and (args.link_all or tool.origin != "PATH"):
-            args.link.mkdir(parents=True, exist_ok=True)
-            link = args.link / name
+        if folder and (everything or tool.origin != "PATH"):
+            folder.mkdir(parents=True, exist_ok=True)
+            link = folder / name
             link.unlink(missing_ok=True)
             link.symlink_to(tool.path)
         print(f"{name}: {tool.path} ({tool.origin})")

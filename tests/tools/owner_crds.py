@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.tools.build import ToolMissing
+from tests.tools import toolchain
+from tests.tools.build import TOOLS, ToolMissing
+from tests.tools.progress import Line
 
 DOWNLOAD_SECONDS = 300
 
@@ -92,13 +93,15 @@ RELEASED = {
 def released(name: str) -> bytes:
     """The YAML of a CRD. Raises ToolMissing."""
     crd = RELEASED[name]
-    go = shutil.which("go")
-    if go is None:
-        raise ToolMissing(name, "Go, which would download its CRD, is not installed")
+    try:
+        go = toolchain.find(TOOLS / "jobset", Line())
+    except toolchain.GoMissing as error:
+        raise ToolMissing(name, error.reason) from None
     done = subprocess.run(
-        [go, "mod", "download", "-json", f"{crd.module}@{crd.version}"],
+        [go.program, "mod", "download", "-json", f"{crd.module}@{crd.version}"],
         # Outside any module, so that only this one is read.
         cwd="/",
+        env=go.environ,
         text=True,
         capture_output=True,
         timeout=DOWNLOAD_SECONDS,
