@@ -14,7 +14,7 @@ IMAGE ?= muster:$(VERSION)
 BUILDER ?= docker build
 LOCK := build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe
-PYTEST := $(BIN)/python -m pytest -q --dist loadfile
+PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 CHECKED := .
 # API servers of the end-to-end tests: sandbox, kube-apiserver, kube-apiserver-1.37, both (the first two).
 SERVER ?= both

@@ -16,6 +16,7 @@ from tests.support.run_progress import RunProgress
 from tests.support.searches import PART, cases
 
 END_TO_END = "tests/e2e/"
+WAITING_PART = 0.8
 LEFT_OUT = pytest.StashKey[list[LeftOut]]()
 
 tls_socket.install()
@@ -70,3 +71,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(END_TO_END):
             item.add_marker(pytest.mark.e2e)
+    items[:] = mixed(items)
+
+
+def mixed(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The same items, with files of end-to-end tests between the others.
+
+    End-to-end tests wait much: beside them, workers with other tests keep the processors at work. The last
+    part of the order is without them, so that no worker waits at the end.
+    """
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    waiting = [name for name in files if name.startswith(END_TO_END)]
+    working = [name for name in files if not name.startswith(END_TO_END)]
+    place = {name: at / len(waiting) * WAITING_PART for at, name in enumerate(waiting)}
+    place |= {name: at / len(working) for at, name in enumerate(working)}
+    return [item for name in sorted(files, key=place.__getitem__) for item in files[name]]

@@ -147,7 +147,7 @@ def test_a_pod_for_a_scheduler_that_nobody_runs_is_warned_of(
             for lease in run.items("leases -n kube-system")
             if lease["metadata"]["name"] == "muster-scheduler"
         )
-        assert lease == "muster-scheduler,capacityscheduler,sakkara,koord-scheduler"
+        assert lease == "muster-scheduler,capacityscheduler,sakkara,koord-scheduler,default-scheduler"
         says = run(f"create -f {pod('ghostly', 'ghost')}")
         assert "Warning: spec.schedulerName=ghost: no scheduler of that name is seen" in says
         noted = "spec.schedulerName=ghost: no running scheduler of that name was found, so these pods wait: "

@@ -77,7 +77,7 @@ def test_what_is_left_out(server: str | None, programs: set[str], wanted: list[s
 
 def test_a_search_plays_what_the_environment_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.support.searches.PART", 4)
-    assert (cases(100), cases(3)) == (25, 1)
+    assert (cases(100), cases(3), cases(100, least=40)) == (25, 1, 40)
     monkeypatch.setenv("MUSTER_TRIALS", "7")
     assert (cases(100, "MUSTER_TRIALS"), cases(100)) == (7, 25)
 

@@ -28,7 +28,7 @@ from tests.support.builders import make_budget, make_node, make_pod, make_quota
 from tests.support.searches import cases
 
 WORLDS: Final = cases(1200, "MUSTER_ORACLE_VICTIMS")
-BATCHES: Final = 10
+BATCHES: Final = cases(10)
 RESOURCES: Final = ("cpu", "memory")
 CONFIGS: Final = {
     True: muster_config(),
