@@ -20,6 +20,8 @@ from tests.support.http2.conversation import HTTP_1, HTTP_2
 from tests.support.http2.front import Http2Front
 from tests.support.http2.violations import VIOLATIONS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def writes(front: Http2Front) -> Iterator[BulkWrites]:

@@ -133,6 +133,7 @@ def _python_without_kubectl(folder: Path) -> Path:
     return folder / "bin" / Path(sys.executable).name
 
 
+@pytest.mark.long
 @pytest.mark.timeout(TOUR_SECONDS + 30)
 def test_without_kubectl_the_tour_plays_with_the_client(environment: dict[str, str], tmp_path: Path) -> None:
     python = _python_without_kubectl(tmp_path / "kept")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 
-import pytest
-
 from tests.project.test_layers import MODULES
 
 HOME = "scheduler_core.decoding"
@@ -28,9 +26,9 @@ def working_out(tree: ast.AST) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("module", sorted(set(MODULES) - {HOME}))
-def test_only_one_module_works_out_types(module: str) -> None:
-    assert working_out(ast.parse(MODULES[module].read_text())) == []
+def test_only_one_module_works_out_types() -> None:
+    found = {module: working_out(ast.parse(path.read_text())) for module, path in MODULES.items()}
+    assert {module: lines for module, lines in found.items() if lines and module != HOME} == {}
 
 
 def test_the_rule_sees_what_it_forbids() -> None:

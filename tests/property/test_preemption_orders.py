@@ -16,9 +16,10 @@ import pytest
 from tests.support.builders import make_budget
 from tests.support.oracles.preemption_audit import Audit
 from tests.support.oracles.random_cluster import FREE_NAMESPACE, Cluster, RandomPod, RandomQuota
+from tests.support.searches import PART
 
 # Every so many orders; the long search (make fuzz) leaves out none.
-STEP: Final = int(os.environ.get("MUSTER_ORDERS_STEP", "3"))
+STEP: Final = int(os.environ.get("MUSTER_ORDERS_STEP", 3 * PART))
 # min and max of CPUs by quota; the nodes have as much as all min together.
 SHARES: Final = {
     "two equal": ((2, 4), (2, 4)),

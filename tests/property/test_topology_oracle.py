@@ -26,7 +26,7 @@ from scheduler_core.topology.reach import any_placement
 from scheduler_core.topology.tree import Tree, build
 from tests.support.searches import cases
 
-INSTANCES = cases(600, "MUSTER_ORACLE_INSTANCES", least=300)
+INSTANCES = cases(600, "MUSTER_ORACLE_INSTANCES", least=200)
 FAMILIES = ("plain", "partitions", "range", "factor", "hard", "mix", "flat", "deep", "fixed", "tight")
 LEVELS = ("zone", "rack", "node")
 

@@ -15,7 +15,7 @@ import pytest
 from tests.support.clusters.stack import started
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 SEED = """
 name: two teams at work

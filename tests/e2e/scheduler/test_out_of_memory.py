@@ -13,7 +13,7 @@ from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import bound, create_node, create_pod, scheduler
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 SECONDS = 60.0
 CHANGE = """
 import importlib, sys

@@ -23,6 +23,8 @@ from tests.support.eventually import eventually
 from tests.support.webhooks.clients import HEAD, SLOW, Asker, half_body
 from tests.support.webhooks.process import WebhookProcess
 
+pytestmark = pytest.mark.long
+
 REVIEW = {
     "apiVersion": "admission.k8s.io/v1",
     "kind": "AdmissionReview",
@@ -265,7 +267,6 @@ class Load:
         ]
 
 
-@pytest.mark.long
 def test_replicas_that_are_exchanged_one_by_one_fail_nobody(replicas: Replicas) -> None:
     load = Load(replicas, patience=1)
     replicas.start()
@@ -279,7 +280,6 @@ def test_replicas_that_are_exchanged_one_by_one_fail_nobody(replicas: Replicas) 
     assert load.strays == set(), f"of {load.made} pods"
 
 
-@pytest.mark.long
 def test_replica_that_is_killed_fails_nobody_who_asks_again(
     replicas: Replicas, record_property: Callable[[str, object], None]
 ) -> None:

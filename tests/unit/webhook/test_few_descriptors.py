@@ -18,6 +18,8 @@ from tests.support.webhooks.alone import WebhookAlone
 from tests.support.webhooks.clients import HEAD, Asker, half_body, half_handshake, half_header, shaken, silent
 from tests.unit.webhook.http.reviews import envelope, quota
 
+pytestmark = pytest.mark.long
+
 REVIEW = json.dumps(envelope(quota(min={"cpu": 1}, max={"cpu": 2}))).encode()
 DESCRIPTORS = 64
 CLIENTS = 200

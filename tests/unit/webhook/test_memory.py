@@ -39,6 +39,8 @@ PLACES = {
 CHANGE = """
 import importlib
 
+pytestmark = pytest.mark.long
+
 def no_memory(*args, **kwargs):
     raise MemoryError
 

@@ -38,6 +38,8 @@ from webhook.reservations.ledger_writer import Times
 from webhook.reservations.reservation_store import ReservationStore
 from webhook.view.cache import FreshList
 
+pytestmark = pytest.mark.long
+
 # 0.1 s is promised; other tests on the same cores make the time of a thread half as long again.
 MAX_SECONDS: Final = 0.15
 TRIES: Final = 8
@@ -164,7 +166,6 @@ def webhook(request: pytest.FixtureRequest) -> Iterator[Webhook]:
     log.propagate = True
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES, ids=[family.__name__ for family in FAMILIES])
 def test_hostile_reviews_cost_less_than_100_ms(webhook: Webhook, family: Any) -> None:
     dear = []

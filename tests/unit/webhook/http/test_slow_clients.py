@@ -24,6 +24,8 @@ from webhook.http.server import WebhookServer
 from webhook.metrics import WebhookMetrics
 from webhook.policy.review_dispatcher import ReviewDispatcher
 
+pytestmark = pytest.mark.long
+
 REVIEW = json.dumps(envelope(quota(min={"cpu": 1}, max={"cpu": 2}))).encode()
 
 
@@ -54,7 +56,7 @@ def running() -> Iterator[Running]:
     made.server.stop()
 
 
-@pytest.mark.parametrize("count", [16, pytest.param(64, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [16, 64])
 @pytest.mark.parametrize("kind", SLOW)
 def test_slow_clients_fail_no_request_of_others(
     running: Running, kind: Callable[[int, ssl.SSLContext], socket.socket], count: int
