@@ -16,6 +16,8 @@ from tests.support.run_progress import RunProgress
 from tests.support.searches import PART, cases
 
 END_TO_END = "tests/e2e/"
+# Tests of these folders wait for other processes, for clients and for certificates.
+WAITING = (END_TO_END, "tests/bare/", "tests/contract/", "tests/unit/webhook/")
 WAITING_PART = 0.8
 LEFT_OUT = pytest.StashKey[list[LeftOut]]()
 
@@ -75,16 +77,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def mixed(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The same items, with files of end-to-end tests between the others.
+    """The same items, with the files whose tests wait much between the others.
 
-    End-to-end tests wait much: beside them, workers with other tests keep the processors at work. The last
-    part of the order is without them, so that no worker waits at the end.
+    While one worker waits, the others keep the processors at work. The last part of the order is without such
+    files, so that no worker waits at the end.
     """
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    waiting = [name for name in files if name.startswith(END_TO_END)]
-    working = [name for name in files if not name.startswith(END_TO_END)]
+    waiting = [name for name in files if name.startswith(WAITING)]
+    working = [name for name in files if not name.startswith(WAITING)]
     place = {name: at / len(waiting) * WAITING_PART for at, name in enumerate(waiting)}
     place |= {name: at / len(working) for at, name in enumerate(working)}
     return [item for name in sorted(files, key=place.__getitem__) for item in files[name]]

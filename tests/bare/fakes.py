@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -91,11 +92,14 @@ class Clone:
 
 
 def _alive(number: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
     try:
         os.kill(number, 0)
     except ProcessLookupError:
         return False
-    return True
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{number}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    return not Path("/proc/self").exists()
 
 
 def make_clone(folder: Path) -> Clone:

@@ -113,22 +113,24 @@ def watch(
     """Run `command` to its end and show "WHAT: STATE". Raises TookTooLong, OSError."""
     started = time.monotonic()
     lines: deque[str] = deque(maxlen=KEPT_LINES)
-    # A session of its own: its processes can be ended together.
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    reader = threading.Thread(target=_read, args=(process, lines, report), daemon=True)
-    reader.start()
+    with _INTERRUPTS.deferred():
+        # A session of its own: its processes can be ended together.
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        reader = threading.Thread(target=_read, args=(process, lines, report), daemon=True)
+        reader.start()
     try:
         while True:
+            _INTERRUPTS.check()
             seconds = time.monotonic() - started
             line.show(f"{what}: {report.state(seconds)}")
             if seconds > timeout:
@@ -163,15 +165,43 @@ def _end(process: subprocess.Popen[str]) -> None:
             process.wait(GRACE_SECONDS)
 
 
+class _Interrupts:
+    """Signals that interrupt this process, later where a program has started that nobody could end yet."""
+
+    def __init__(self) -> None:
+        self._deferring = False
+        self._deferred = False
+
+    def interrupt(self, _sign: int, _frame: FrameType | None) -> None:
+        if not self._deferring:
+            raise KeyboardInterrupt
+        self._deferred = True
+
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Within it, signals wait; `check` must follow."""
+        self._deferring = True
+        try:
+            yield
+        finally:
+            self._deferring = False
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if a signal has waited."""
+        if self._deferred:
+            self._deferred = False
+            raise KeyboardInterrupt
+
+
+_INTERRUPTS = _Interrupts()
+
+
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Within it, SIGTERM and SIGHUP interrupt this process as Ctrl-C does, so that it cleans up."""
-
-    def interrupt(_sign: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
     # A shell's background jobs ignore Ctrl-C; make's children shall not.
-    before = {sign: signal.signal(sign, interrupt) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    signs = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {sign: signal.signal(sign, _INTERRUPTS.interrupt) for sign in signs}
     try:
         yield
     finally:

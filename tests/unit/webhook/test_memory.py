@@ -24,6 +24,7 @@ SECONDS = 60
 # Libraries in C that do not check what they are given crash before Python notices: rare, and an end as well.
 CRASHES = (-signal.SIGSEGV, -signal.SIGABRT)
 
+pytestmark = pytest.mark.long
 PLACES = {
     "a review": ("webhook.http.review_endpoint", "review"),
     "the log line about it": ("webhook.http.review_endpoint", "log_review"),
@@ -38,8 +39,6 @@ PLACES = {
 }
 CHANGE = """
 import importlib
-
-pytestmark = pytest.mark.long
 
 def no_memory(*args, **kwargs):
     raise MemoryError
