@@ -42,7 +42,7 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 
 test: $(READY) ## all tests but those of faults, and an eighth of the random searches; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=8 $(PYTEST) -n 4 -m "not long" --ignore=tests/faults
+	@MUSTER_SEARCH_PART=8 $(PYTEST) -n 5 -m "not long" --ignore=tests/faults
 
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long
 	@$(PYTEST) -n 4 $(SEARCHES)

@@ -21,7 +21,7 @@ import yaml
 from tests.support.clusters.stack import SIGNS, started
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 SEEDS = Path(__file__).parents[2] / "examples" / "seeds"
 WAIT = 60.0
 LINT = "from kubectl_plugin.elasticquota import main; main()"

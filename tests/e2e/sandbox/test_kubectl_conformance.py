@@ -15,7 +15,7 @@ from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:

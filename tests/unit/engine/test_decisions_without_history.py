@@ -22,6 +22,7 @@ from tests.support.builders import (
     make_quota,
 )
 from tests.support.gang_scheduler import GangScheduler
+from tests.support.searches import cases
 
 ZONE, HOST = "zone", "kubernetes.io/hostname"
 NODES = 6
@@ -149,7 +150,7 @@ class World:
         return told(decisions), fresh
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(cases(10)))
 def test_a_scheduler_with_a_history_decides_as_one_without(seed: int) -> None:
     world = World(seed)
     for _ in range(40):
