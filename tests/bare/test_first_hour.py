@@ -107,6 +107,20 @@ def test_another_python_can_be_named(clone: Clone) -> None:
     assert clone.run("make", "PYTHON=my python", ".venv/.ready")[0] == 0
 
 
+@pytest.mark.parametrize("named", ["nowhere/python3", "old"])
+def test_a_python_that_is_named_and_cannot_be_used_is_not_replaced_by_another(
+    clone: Clone, named: str
+) -> None:
+    clone.program("old", OLD)
+    code, said = clone.run("make", f"PYTHON={named}", ".venv/.ready")
+    assert code != 0
+    (line,) = [line for line in said.splitlines() if line.startswith("set-up: ")]
+    assert line.startswith("set-up: Python 3.11 or newer is needed, and ")
+    assert named in line
+    assert documented(line)
+    assert not clone.venv.exists()
+
+
 def test_the_set_up_works_and_is_done_once(clone: Clone) -> None:
     code, said = clone.run()
     assert code == 0, said

@@ -74,7 +74,7 @@ def installed(name: str) -> Tool | None:
         return Tool(name, Path(assets, name), "KUBEBUILDER_ASSETS")
     found = shutil.which(name)
     # A link to the cache stands on PATH in `.venv/bin`; whether it is still the right one, its key says.
-    if found is None or cache_folder() in Path(found).resolve().parents:
+    if found is None or cache_folder().resolve() in Path(found).resolve().parents:
         return None
     return Tool(name, Path(found), "PATH")
 
@@ -129,12 +129,13 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     with interruptible():
         try:
-            return _have_all(args.tools, args.link, args.link_all)
+            try:
+                return _have_all(args.tools, args.link, args.link_all)
+            finally:
+                toolchain.clean(Line())
         except KeyboardInterrupt:
             print("interrupted; nothing unfinished is left, the next call builds it", file=sys.stderr)
             return 130
-        finally:
-            toolchain.clean(Line())
 
 
 def _have_all(names: list[str], folder: Path | None, everything: bool) -> int:
@@ -147,12 +148,17 @@ def _have_all(names: list[str], folder: Path | None, everything: bool) -> int:
             missing = True
             continue
         if folder and (everything or tool.origin != "PATH"):
-            folder.mkdir(parents=True, exist_ok=True)
-            link = folder / name
-            link.unlink(missing_ok=True)
-            link.symlink_to(tool.path)
+            _link(tool, folder)
         print(f"{name}: {tool.path} ({tool.origin})")
     return int(missing)
+
+
+def _link(tool: Tool, folder: Path) -> None:
+    """Link the tool in one step: a second process may do the same, and a demo may use the link."""
+    folder.mkdir(parents=True, exist_ok=True)
+    new = folder / f".{tool.name}.{os.getpid()}"
+    new.symlink_to(tool.path)
+    new.replace(folder / tool.name)
 
 
 if __name__ == "__main__":

@@ -95,8 +95,15 @@ def _create(environment: Environment, line: Line) -> None:
 
 
 def _remove_unfinished(environment: Environment) -> None:
-    if environment.unfinished.exists():
-        shutil.rmtree(environment.folder)
+    """Remove `.venv` if it is not usable; moved first, so that an interrupted removal leaves no half of it."""
+    if not environment.unfinished.exists():
+        return
+    removed = environment.root / "build" / "venv-removed"
+    removed.parent.mkdir(exist_ok=True)
+    if removed.exists():
+        shutil.rmtree(removed)
+    environment.folder.rename(removed)
+    shutil.rmtree(removed)
 
 
 def _install(environment: Environment, line: Line) -> None:

@@ -12,7 +12,7 @@ import pytest
 GO = """case $1 in
 env) echo go{version} ;;
 list) echo fmt; echo os ;;
-*) while [ "$1" != -o ]; do shift; done; echo built >"$2"; echo "$3 $GOCACHE" >>"{log}" ;;
+*) while [ "$1" != -o ]; do shift; done; echo built >"$2"; chmod +x "$2"; echo "$3 $GOCACHE" >>"{log}" ;;
 esac"""
 
 
@@ -42,10 +42,10 @@ class Machine:
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
-    """A machine with a shell, nice and rm on PATH, and an empty cache."""
+    """A machine with a shell, nice, chmod and rm on PATH, and an empty cache."""
     machine = Machine(tmp_path / "bin", tmp_path / "cache" / "muster")
     machine.programs.mkdir()
-    for name in ("sh", "nice", "rm"):
+    for name in ("sh", "nice", "chmod", "rm"):
         (machine.programs / name).symlink_to(shutil.which(name) or f"/bin/{name}")
     monkeypatch.setenv("PATH", str(machine.programs))
     monkeypatch.setenv("XDG_CACHE_HOME", str(machine.cache.parent))

@@ -92,6 +92,45 @@ def test_a_link_on_path_to_a_tool_of_older_sources_does_not_count(
     assert (bare.programs / "e2e.test").resolve() == build.have("e2e.test").path
 
 
+def test_a_cache_behind_a_link_is_known_as_the_cache(
+    bare: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bare.install_go()
+    module = modules(bare, monkeypatch)
+    (tmp_path / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "linked"))
+    assert build.main(["--link", str(bare.programs), "e2e.test"]) == 0
+    (module / "go.sum").write_text("changed")
+    assert build.have("e2e.test").origin != "PATH"
+
+
+def test_the_link_is_replaced_in_one_step(bare: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second make may link the same tool, and a demo may use it meanwhile."""
+    bare.install_go()
+    tool = build.have("kubectl")
+    links = bare.programs.parent / "links"
+    links.mkdir()
+    (links / "kubectl").symlink_to("an older one")
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: pytest.fail("the link was gone for a moment"))
+    assert build.main(["--link", str(links), "kubectl"]) == 0
+    assert [(path.name, path.readlink()) for path in links.iterdir()] == [("kubectl", tool.path)]
+
+
+def test_a_second_ctrl_c_while_it_cleans_up_shows_no_traceback(
+    bare: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "have", interrupt)
+    monkeypatch.setattr("tests.tools.toolchain.clean", interrupt)
+    assert build.main(["kubectl"]) == 130
+    assert capsys.readouterr().err == (
+        "interrupted; nothing unfinished is left, the next call builds it\n"
+    )
+
+
 def test_a_failed_build_ends_with_the_last_word_of_go_and_with_what_helps(
     bare: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
