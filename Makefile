@@ -21,7 +21,7 @@ SERVER ?= both
 CONTROLLERS := build/controllers
 NEWEST := kube-apiserver-1.37
 DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/README.md
-SEARCHES = $(shell grep -rlE "searches import|mark\.long" tests --include="test_*.py")
+SEARCHES = $(shell grep -rlE "hypothesis import|searches import|mark\.long" tests --include="test_*.py")
 SITE_READY := $(VENV)/.site-ready
 
 .DEFAULT_GOAL := help
@@ -45,10 +45,11 @@ test: $(READY) ## all tests but those of faults, and an eighth of the random sea
 	@MUSTER_SEARCH_PART=8 $(PYTEST) -n 5 -m "not long" --ignore=tests/faults
 
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long
+	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@$(PYTEST) -n 4 $(SEARCHES)
 
-test-bare: ## both of these in a new clone, without kubectl, Helm and Go on PATH; half an hour
-	@folder=$$(mktemp -d); tests/bare/run "$$folder" demo test; code=$$?; rm -rf "$$folder"; exit $$code
+test-bare: ## make demo and make test in a new clone, without kubectl, Helm and Go on PATH; half an hour
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; tests/bare/run "$$folder" demo test
 
 test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset $(filter kube-apiserver-%,$(SERVER))
