@@ -46,7 +46,7 @@ STATUSES = {
     "a fixture that passes": ("setup", "passed", ("", "", "")),
     "a test that fails": ("call", "failed", ("failed", "", "FAILED")),
     "a fixture that fails": ("teardown", "failed", ("error", "", "ERROR")),
-    "a test that is skipped": ("call", "skipped", None),
+    "a test that is skipped": ("setup", "skipped", ("skipped", "", "SKIPPED")),
 }
 
 

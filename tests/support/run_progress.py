@@ -74,13 +74,13 @@ class RunProgress:
             self._bar.update(self._task, completed=len(self._ended), description=self._words())
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """No letters for what passes and fails; the lines and the summary of this run say it."""
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str]:
+        """No letters: they would stand in the lines of this run, which say the same, as does the summary."""
         if report.failed:
             return ("failed", "", "FAILED") if report.when == "call" else ("error", "", "ERROR")
         if report.passed:
             return "passed" if report.when == "call" else "", "", ""
-        return None
+        return "skipped", "", "SKIPPED"
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:

@@ -1,0 +1,49 @@
+"""What `make test` leaves out runs in another target."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+# `make test` plays fewer cases of these, or none.
+SHORTENED = re.compile(r"\bhypothesis\b|\bcases\(|\bPART\b|\bmark\.long\b")
+
+
+def commands(target: str) -> str:
+    """What make would run."""
+    done = subprocess.run(
+        ["make", "--dry-run", "--old-file", ".venv/.ready", target],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_searches_and_long_tests_run_as_a_whole_in_a_target_of_their_own() -> None:
+    run = commands("test-searches")
+    shortened = {
+        str(path.relative_to(ROOT)) for path in TESTS.rglob("test_*.py") if SHORTENED.search(path.read_text())
+    }
+    assert len(shortened) > 50
+    assert shortened <= set(run.split())
+    assert "not long" not in run
+    assert "MUSTER_SEARCH_PART" not in run
+
+
+def test_marks_and_numbers_of_cases_stand_in_the_files_that_the_target_finds() -> None:
+    others = [path for path in TESTS.rglob("*.py") if not path.name.startswith("test_")]
+    helpers = {TESTS / "conftest.py", TESTS / "support" / "searches.py"}
+    marked = [path for path in others if re.search(r"mark\.long|searches import", path.read_text())]
+    assert set(marked) <= helpers
+
+
+def test_everything_that_make_test_leaves_out_is_a_stage_of_ci() -> None:
+    stages = re.findall(r"^stage \S+ \d+ (.+)$", (ROOT / ".ci" / "run").read_text(), re.M)
+    assert "not long" in commands("test")
+    for target in ("test-searches", "test-faults", "test-e2e SERVER=kube-apiserver"):
+        assert f"make {target}" in stages
