@@ -95,7 +95,7 @@ def _create(environment: Environment, line: Line) -> None:
 
 
 def _remove_unfinished(environment: Environment) -> None:
-    """Remove `.venv` if it is not usable; moved first, so that an interrupted removal leaves no half of it."""
+    """Remove `.venv` if it is not usable. It is moved first: an interrupted removal leaves no half of it."""
     if not environment.unfinished.exists():
         return
     removed = environment.root / "build" / "venv-removed"

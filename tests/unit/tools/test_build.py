@@ -126,9 +126,7 @@ def test_a_second_ctrl_c_while_it_cleans_up_shows_no_traceback(
     monkeypatch.setattr(build, "have", interrupt)
     monkeypatch.setattr("tests.tools.toolchain.clean", interrupt)
     assert build.main(["kubectl"]) == 130
-    assert capsys.readouterr().err == (
-        "interrupted; nothing unfinished is left, the next call builds it\n"
-    )
+    assert capsys.readouterr().err == ("interrupted; nothing unfinished is left, the next call builds it\n")
 
 
 def test_a_failed_build_ends_with_the_last_word_of_go_and_with_what_helps(
