@@ -55,8 +55,8 @@ def play(tour: Tour) -> None:
     """
     if not (ROOT / "examples").is_dir():
         raise ConfigError("", "not found; run from a source checkout of Muster", file=str(ROOT / "examples"))
-    require_programs(with_kubectl=tour.with_kubectl)
     programs = _real_programs(tour.controllers) if tour.controllers else None
+    require_programs(with_kubectl=tour.with_kubectl)
     screen = Screen()
     screen.tell(_beginning(tour))
     with contextlib.ExitStack() as stack:
