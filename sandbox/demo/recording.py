@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 from sandbox.demo.picture import animated
 from sandbox.demo.screen import Row
 
-# Ages, and the endings that the API server generates for names: they differ from run to run.
+# Ages, how often an event was repeated, and generated endings of names: they differ from run to run.
 _AGE: Final = re.compile(r"(?<!\S)(\d{1,3}s|\d{1,2}m(\d{1,2}s)?)(?![^\s)])")
+_REPEATED: Final = re.compile(r" \(x\d+ over \*\)")
 _GENERATED: Final = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}(?![\w-])")
 
 
@@ -26,7 +27,7 @@ def save(rows: Sequence[Row], path: Path) -> bool:
 
 
 def story(picture: str) -> str:
-    """All words of a picture, without ages and generated names; "" if it is no picture."""
+    """All words of a picture, without ages, repetitions and generated names; "" if it is no picture."""
     try:
         root = ElementTree.fromstring(picture)
     except ElementTree.ParseError:
@@ -37,7 +38,7 @@ def story(picture: str) -> str:
 
 def lasting(text: str) -> str:
     """The words of a text, without what differs from run to run."""
-    return _GENERATED.sub("-*", _AGE.sub("*", " ".join(text.split())))
+    return _GENERATED.sub("-*", _REPEATED.sub("", _AGE.sub("*", " ".join(text.split()))))
 
 
 def _title(rows: Sequence[Row]) -> str:
