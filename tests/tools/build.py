@@ -112,7 +112,7 @@ def _build(name: str, line: Line) -> Tool:
             if binary.exists():
                 return Tool(name, binary, "cache")
             go = toolchain.find(module, line)
-            with toolchain.in_use(go):
+            with toolchain.in_use(go, line):
                 seconds = go_build.build(name, module, go, binary, line)
     except (toolchain.GoMissing, go_build.BuildFailed, OSError) as error:
         help_ = HELP.get(name, f"put {name} on PATH or into KUBEBUILDER_ASSETS")

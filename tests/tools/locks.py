@@ -14,12 +14,15 @@ from tests.tools.progress import POLL_SECONDS, Line
 
 
 @contextlib.contextmanager
-def held(path: Path, line: Line, work: str) -> Iterator[None]:
-    """Hold the lock; meanwhile others show "another process WORK (process 4711), waiting, 12 s"."""
+def held(path: Path, line: Line, work: str, *, shared: bool = False) -> Iterator[None]:
+    """Hold the lock; meanwhile others show "another process WORK (process 4711), waiting, 12 s".
+
+    Holders of a shared lock wait only for one that holds it alone.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
         started = time.monotonic()
-        while not _taken(file):
+        while not _taken(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
             file.seek(0)
             holder = file.read().strip() or "unknown"
             line.show(
@@ -27,15 +30,21 @@ def held(path: Path, line: Line, work: str) -> Iterator[None]:
             )
             time.sleep(POLL_SECONDS)
         line.end()
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+        if not shared:
+            sign(file)
         yield
 
 
-def _taken(file: TextIO) -> bool:
+def sign(file: TextIO) -> None:
+    """Write into a lock file who holds it."""
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+
+
+def _taken(file: TextIO, operation: int) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, operation | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

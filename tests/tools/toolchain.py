@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.tools.cache_folder import cache_folder, outside_the_home
 from tests.tools.failures import explain
-from tests.tools.locks import held
+from tests.tools.locks import held, sign
 from tests.tools.progress import Line, Step, watch
 
 PINNED = Path(__file__).with_name("go-toolchain.txt")
@@ -141,14 +141,13 @@ def _install(target: Path, line: Line) -> None:
 
 
 @contextlib.contextmanager
-def in_use(go: Go) -> Iterator[None]:
+def in_use(go: Go, line: Line) -> Iterator[None]:
     """While a tool is built, nobody removes the private folder."""
     if go.work is None:
         yield
         return
     go.work.mkdir(parents=True, exist_ok=True)
-    with _lock_of_work().open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
+    with held(_lock_of_work(), line, "removes what its build left", shared=True):
         yield
 
 
@@ -156,8 +155,9 @@ def clean(line: Line) -> None:
     """Remove the private modules and build cache (2 GB), unless another process builds with them."""
     if not _work().exists():
         return
-    with _lock_of_work().open("w") as lock, contextlib.suppress(BlockingIOError):
+    with _lock_of_work().open("a+") as lock, contextlib.suppress(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        sign(lock)
         # Many thousand files: this takes a while on a busy disk.
         watch(["rm", "-rf", str(_work())], Step("removing what the build left"), line, what="Go")
 

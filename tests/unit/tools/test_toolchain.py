@@ -67,7 +67,7 @@ def test_its_modules_and_results_are_shared_by_the_builds_and_gone_after_them(re
 
 def test_they_stay_while_another_process_builds(registry: Machine) -> None:
     go = toolchain.find(build.TOOLS / "kubectl", Line())
-    with toolchain.in_use(go):
+    with toolchain.in_use(go, Line()):
         assert build.main(["helm"]) == 0
         assert (registry.cache / "go" / "work").exists()
     toolchain.clean(Line())
@@ -107,6 +107,22 @@ def test_a_second_process_waits_for_the_lock(registry: Machine, capsys: pytest.C
         with held(home / "lock", Waited(lock), "fetches Go"):
             assert (home / "lock").read_text() == str(os.getpid())
     assert capsys.readouterr().out == "another process fetches Go (process 4711), waiting, 0 s\n"
+
+
+def test_a_build_says_that_it_waits_while_another_process_cleans_up(
+    registry: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    go = toolchain.find(build.TOOLS / "kubectl", Line())
+    with (registry.cache / "go" / "work.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("4711")
+        lock.flush()
+        # A second build does not wait for the first.
+        with toolchain.in_use(go, Waited(lock)), toolchain.in_use(go, Line()):
+            pass
+    assert capsys.readouterr().out == (
+        "another process removes what its build left (process 4711), waiting, 0 s\n"
+    )
 
 
 class Waited(Line):
