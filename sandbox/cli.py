@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from sandbox.load.cli import load
 from sandbox.nodes.initial_nodes import NodeShape, Topology, numbered_nodes, read_topology
-from sandbox.options import NumberRange
+from sandbox.options_cli import NumberRange
 from scheduler_core.errors import ModelError, MusterError
 
 DEFAULT_NODES = 4

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from sandbox.options import NumberRange
+from sandbox.options_cli import NumberRange
 from scheduler_core.errors import MusterError
 
 _LINE_SECONDS = 5.0
