@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from sandbox.cli import main as _commands
+import sys
 
 
 def main() -> None:
     """Run the command line."""
-    _commands(prog_name="muster-sandbox")
+    try:
+        # Imported here so that Ctrl-C during the imports, which take half a second, is one line, too.
+        from sandbox.cli import main as commands
+    except KeyboardInterrupt:
+        sys.exit("Aborted!")
+    commands(prog_name="muster-sandbox")
 
 
 if __name__ == "__main__":

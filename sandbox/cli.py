@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib
 import importlib.util
+import tempfile
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from click.core import ParameterSource
 
 from sandbox.load.cli import load
 from sandbox.nodes.initial_nodes import NodeShape, Topology, numbered_nodes, read_topology
+from sandbox.options_cli import NumberRange
 from scheduler_core.errors import ModelError, MusterError
 
 DEFAULT_NODES = 4
@@ -85,7 +88,7 @@ def version() -> None:
 )
 @click.option(
     "--speed",
-    type=click.FloatRange(0, 10_000, min_open=True),
+    type=NumberRange(0, 10_000, min_open=True),
     default=1.0,
     show_default=True,
     help="Pods and Jobs run so many times faster.",
@@ -159,7 +162,11 @@ def up(
     except MusterError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        place = error.filename
+        if not place and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            # Python names no file where the disk is full.
+            place = keep or tempfile.gettempdir()
+        where = f"{place}: " if place else ""
         raise click.ClickException(f"{where}{error.strerror or error}") from None
 
 

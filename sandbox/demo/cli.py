@@ -78,12 +78,22 @@ def demo(
     do_without = without_kubectl or (controllers is None and kubectl_is_out_of_reach())
     try:
         numbers = chosen(chapters, real=controllers is not None)
+        if record:
+            _check_writable(record)
         play(Tour(numbers, pause, log, record, controllers, with_kubectl=not do_without))
     except MusterError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise click.ClickException(f"{where}{error.strerror or error}") from None
+
+
+def _check_writable(path: Path) -> None:
+    """Raise OSError for a file that cannot be written, before a minute is spent on what it shall show."""
+    new = not path.exists()
+    path.open("ab").close()
+    if new:
+        path.unlink()
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from sandbox.options_cli import NumberRange
 from scheduler_core.errors import MusterError
 
 _LINE_SECONDS = 5.0
@@ -24,7 +25,7 @@ _INTERRUPTED = 130
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(0, min_open=True),
+    type=NumberRange(0, min_open=True),
     default=50.0,
     show_default=True,
     help="Pods per second.",
@@ -60,7 +61,7 @@ def load(
         if cleaning:
             click.echo(f"removed {driver.clean(client)} objects")
             return
-        names = [name for name in (namespaces or "").split(",") if name]
+        names = [name.strip() for name in (namespaces or "").split(",") if name.strip()]
         places, gangs = driver.prepare(client, names)
         work = driver.Load(client, f"{time.time_ns() // 1_000_000:x}"[-8:], pods, rate)
         with _interruptible(work.stop) as interrupted, _progress(pods) as progress:

@@ -21,7 +21,7 @@ from sandbox.marker import NAMESPACE as MARKER_NAMESPACE
 from sandbox.objects import at
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import AlreadyExists, ApiError, NotFound
+from scheduler_core.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable
 from scheduler_core.kube.watch.reflector import Reflector
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import (
@@ -40,6 +40,8 @@ from scheduler_core.model.writes import Create, Delete
 MADE_NAMESPACES: Final = ("load-0", "load-1", "load-2", "load-3")
 SETTLE_SECONDS: Final = 15.0
 _THREADS: Final = 4
+# Requests without an answer, one after the other, after which the cluster counts as gone.
+_UNANSWERED: Final = 2 * _THREADS
 _POLL: Final = 0.1
 _QUOTA: Final = "quota"
 _UNITS: Final = {"cpu": 1000, "memory": 1 << 20}
@@ -59,6 +61,30 @@ class NoSandbox(MusterError):
         return f"{self.server} is no cluster of `muster-sandbox up`; --any-cluster loads it all the same"
 
 
+class NoSuchNamespace(MusterError):
+    """A namespace that the load is to use does not exist."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        super().__init__(namespace)
+
+    def __str__(self) -> str:
+        return f"--namespaces: there is no namespace {self.namespace!r}"
+
+
+class ClusterGone(MusterError):
+    """The API server no longer answers: the cause, and how many of the pods were created."""
+
+    def __init__(self, problem: str, created: int, pods: int) -> None:
+        self.problem = problem
+        self.created = created
+        self.pods = pods
+        super().__init__(problem, created, pods)
+
+    def __str__(self) -> str:
+        return f"{self.problem}; the load ended after {self.created} of {self.pods} pods"
+
+
 def check_sandbox(client: Client, server: str) -> None:
     """Raise NoSandbox unless the server is on loopback and has the marker of a sandbox at this URL."""
     try:
@@ -73,13 +99,16 @@ def check_sandbox(client: Client, server: str) -> None:
 def prepare(client: Client, named: Sequence[str]) -> tuple[list[str], bool]:
     """The namespaces of the load, and whether the cluster has PodGroups.
 
-    Without names, namespaces are made, each with an ElasticQuota where the cluster has these. Raises NotFound
-    for a name without a namespace.
+    Without names, namespaces are made, each with an ElasticQuota where the cluster has these. Raises
+    NoSuchNamespace.
     """
     gangs = _serves(client, POD_GROUPS)
     if named:
         for name in named:
-            client.get(NAMESPACES, "", name)
+            try:
+                client.get(NAMESPACES, "", name)
+            except NotFound:
+                raise NoSuchNamespace(name) from None
         return list(named), gangs
     quotas = _serves(client, ELASTIC_QUOTAS)
     spec = _quota_spec(client) if quotas else {}
@@ -148,6 +177,7 @@ class Load:
     created: int = 0
     refusals: list[str] = field(default_factory=list)
     _stopping: threading.Event = field(default_factory=threading.Event)
+    _unanswered: list[str] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def stop(self) -> None:
@@ -155,7 +185,10 @@ class Load:
         self._stopping.set()
 
     def run(self, namespaces: Sequence[str], seed: int, *, gangs: bool, progress: Progress) -> None:
-        """Create all pods at the rate, and wait until the scheduler has looked at each, or SETTLE_SECONDS."""
+        """Create all pods at the rate, and wait until the scheduler has looked at each, or SETTLE_SECONDS.
+
+        Raises ClusterGone if the last requests got no answer.
+        """
         watch = Reflector(
             self.client, PODS, msgspec.json.decode, self._see, label_selector=f"{LABEL}={self.run_name}"
         )
@@ -163,6 +196,8 @@ class Load:
         try:
             with ThreadPoolExecutor(_THREADS, "load") as pool:
                 self._create_all(pool, arrivals(seed, self.pods, namespaces), gangs, progress)
+            if self._unanswered:
+                raise ClusterGone(self._unanswered[-1], self.created, self.pods)
             self._settle(progress)
         finally:
             watch.stop()
@@ -189,14 +224,26 @@ class Load:
         for resource, body in objects_of(arrival, self.run_name):
             if resource == POD_GROUPS and not gangs:
                 continue
+            if len(self._unanswered) >= _UNANSWERED:
+                return
             try:
                 self.client.create(Create(resource, arrival.namespace, body))
             except ApiError as error:
                 with self._lock:
                     self.refusals.append(error.message)
+                    self._note_answer(error)
                 continue
             with self._lock:
+                self._note_answer(None)
                 self.created += {PODS: 1, JOBS: arrival.pods}.get(resource, 0)
+
+    def _note_answer(self, error: ApiError | None) -> None:
+        if not isinstance(error, Unreachable):
+            self._unanswered.clear()
+            return
+        self._unanswered.append(error.message)
+        if len(self._unanswered) >= _UNANSWERED:
+            self.stop()
 
     def _settle(self, progress: Progress) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
@@ -218,7 +265,7 @@ def clean(client: Client) -> int:
     The namespaces that a load made go with everything in them.
     """
     count = 0
-    for resource in (JOBS, PODS, POD_GROUPS, NAMESPACES):
+    for resource in (JOBS, PODS, POD_GROUPS, ELASTIC_QUOTAS, NAMESPACES):
         try:
             found = list(client.list_raw(resource, label_selector=LABEL))
         except NotFound:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -161,6 +163,9 @@ USAGE = [
     ),
     ("a folder as configuration", ["up", "--all", "--config", "/"], "is a directory"),
     ("no speed", ["up", "--speed", "0"], "0.0 is not in the range"),
+    ("a speed that is no number", ["up", "--speed", "nan"], "nan is not in the range"),
+    ("a rate that is no number", ["load", "--rate", "nan"], "nan is not in the range"),
+    ("an endless rate", ["load", "--rate", "inf"], "inf is not in the range"),
     (
         "a real server that is kept",
         ["up", "--keep", "x", "--kube-apiserver", "y"],
@@ -180,6 +185,18 @@ def test_usage_errors(sentence: str, args: list[str], problem: str) -> None:
     done = CliRunner().invoke(main, args)
     assert done.exit_code == 2, sentence
     assert problem in done.output
+
+
+def test_a_full_disk_is_one_line_that_names_the_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("sandbox.serve.serve", full)
+    done = CliRunner().invoke(main, ["up", "--keep", str(tmp_path)])
+    assert done.exit_code == 1
+    assert done.output == f"Error: {tmp_path}: No space left on device\n"
 
 
 def executable(path: Path) -> None:
