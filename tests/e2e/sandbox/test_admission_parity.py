@@ -15,7 +15,7 @@ from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
 from tests.support.webhooks.review_server import ReviewServer, deny, patch, slow
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 
 

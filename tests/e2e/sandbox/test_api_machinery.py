@@ -13,6 +13,8 @@ from tests.support.clusters.server import NEWEST, RequestFailed, request
 from tests.support.eventually import eventually
 from tests.support.http2.encoder import encoded
 
+pytestmark = pytest.mark.long
+
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 PROTOBUF = "application/vnd.kubernetes.protobuf"

@@ -10,6 +10,8 @@ import pytest
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed
 
+pytestmark = pytest.mark.long
+
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All"
 TEXTS = {"type": "array", "items": {"type": "string"}}
 PROPERTIES: dict[str, Any] = {

@@ -10,6 +10,8 @@ import pytest
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed
 
+pytestmark = pytest.mark.long
+
 QUOTAS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/elasticquotas"
 GROUPS = "/apis/incubator.scheduling.k8s.io/v1alpha1/namespaces/{}/podgroups"
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"

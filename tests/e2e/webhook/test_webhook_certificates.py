@@ -28,6 +28,8 @@ from webhook.certs.source import Source
 from webhook.certs.store import SecretStore, ensure
 from webhook.process import RunningWebhook, WebhookOptions
 
+pytestmark = pytest.mark.long
+
 KINDS = ("validating", "mutating")
 HOSTS = serving_hosts("127.0.0.1", "", ("", ""))
 DAY = 86400.0
