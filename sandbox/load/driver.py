@@ -21,7 +21,7 @@ from sandbox.marker import NAMESPACE as MARKER_NAMESPACE
 from sandbox.objects import at
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable
+from scheduler_core.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound, Unreachable
 from scheduler_core.kube.watch.reflector import Reflector
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import (
@@ -262,19 +262,32 @@ class Load:
 def clean(client: Client) -> int:
     """Delete all objects of loads, also of runs that ended long ago; returns their number.
 
-    The namespaces that a load made go with everything in them.
+    The namespaces that a load made go with everything in them. Raises Forbidden where a quota in another
+    namespace is still in use SETTLE_SECONDS after the load's pods have gone.
     """
     count = 0
-    for resource in (JOBS, PODS, POD_GROUPS, ELASTIC_QUOTAS, NAMESPACES):
+    deadline = time.monotonic() + SETTLE_SECONDS
+    for resource in (JOBS, PODS, POD_GROUPS, NAMESPACES, ELASTIC_QUOTAS):
         try:
             found = list(client.list_raw(resource, label_selector=LABEL))
         except NotFound:
             continue
         for raw in found:
             meta = msgspec.json.decode(raw)["metadata"]
-            try:
-                client.delete(Delete(resource, meta.get("namespace", ""), meta["name"], uid=meta["uid"]))
-                count += 1
-            except NotFound:
-                pass
+            delete = Delete(resource, meta.get("namespace", ""), meta["name"], uid=meta["uid"])
+            count += _deleted(client, delete, deadline)
     return count
+
+
+def _deleted(client: Client, delete: Delete, deadline: float) -> bool:
+    """Whether the object was there to be deleted; admission may refuse a quota until its use is written."""
+    while True:
+        try:
+            client.delete(delete)
+            return True
+        except NotFound:
+            return False
+        except Forbidden:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_POLL)

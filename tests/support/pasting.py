@@ -132,6 +132,8 @@ _MATCHES = {
     "address": r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?",
     "name": rf"(?:-{_SUFFIX}{{8,10}})?-{_SUFFIX}{{5}}",
 }
+# Newer versions of kubectl say from which namespace an object was deleted.
+_DELETED_FROM = re.compile(r'(" (?:force )?deleted) from \S+ namespace$')
 
 
 def _pattern(shown: str) -> re.Pattern[str]:
@@ -151,10 +153,11 @@ def difference(shown: str, printed: str, *, only_end: bool = False) -> str:
     """In what the output differs from the one in the document; "" if it does not.
 
     Ages, times, addresses, uids and generated ends of names may differ. `...` in the document stands for text
-    that is left out; a line of it alone for any number of lines. `only_end`: more lines may come before.
+    that is left out; a line of it alone for any number of lines. `only_end`: more lines may come before. Documents
+    show what kubectl prints in all supported versions: no namespace behind `deleted`.
     """
     wanted = [line for line in shown.splitlines() if line.strip()]
-    got = [" ".join(line.split()) for line in printed.splitlines() if line.strip()]
+    got = [_DELETED_FROM.sub(r"\1", " ".join(line.split())) for line in printed.splitlines() if line.strip()]
     if _same(["...", *wanted] if only_end else wanted, got):
         return ""
     return f"the document shows\n{shown.rstrip()}\nand this was printed\n{printed.rstrip()}"

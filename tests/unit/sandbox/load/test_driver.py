@@ -11,15 +11,16 @@ import pytest
 from sandbox.load import driver
 from sandbox.load.driver import ClusterGone, Load, NoSuchNamespace, clean, prepare
 from sandbox.load.mix import LABEL
-from scheduler_core.kube.errors import ApiError, NotFound, Unreachable
+from scheduler_core.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, Resource
 from scheduler_core.model.writes import Create, Delete
 
 GONE = Unreachable("https://127.0.0.1:1: connection refused", sent=False, refused=True)
+IN_USE = Forbidden(403, "Forbidden", "ElasticQuota load-0/quota: status.used=cpu=1 is charged to it")
 
 
 class FakeClient:
-    """Creates that are answered with the given errors, in this order, and then succeed."""
+    """Writes that are answered with the given errors, in this order, and then succeed."""
 
     def __init__(self, *errors: ApiError) -> None:
         self.errors = list(errors)
@@ -44,6 +45,8 @@ class FakeClient:
         return [msgspec.json.encode({"metadata": meta})] if resource == ELASTIC_QUOTAS else []
 
     def delete(self, write: Delete) -> bytes:
+        if self.errors:
+            raise self.errors.pop(0)
         self.deleted.append(write.resource)
         return b"{}"
 
@@ -85,3 +88,16 @@ def test_quotas_in_namespaces_of_others_are_removed() -> None:
     client = FakeClient()
     assert clean(client) == 1  # type: ignore[arg-type]
     assert client.deleted == [ELASTIC_QUOTAS]
+
+
+def test_a_quota_goes_once_its_use_is_seen_to_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The webhook reads `status.used`, which the scheduler writes a moment after the pods have gone."""
+    monkeypatch.setattr(driver, "SETTLE_SECONDS", 60.0)
+    client = FakeClient(IN_USE, IN_USE)
+    assert clean(client) == 1  # type: ignore[arg-type]
+    assert client.deleted == [ELASTIC_QUOTAS]
+
+
+def test_a_quota_that_stays_in_use_is_told() -> None:
+    with pytest.raises(Forbidden, match="is charged to it"):
+        clean(FakeClient(*[IN_USE] * 1000))  # type: ignore[arg-type]
