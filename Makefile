@@ -54,7 +54,7 @@ test-bare: ## make demo and make test in a new clone, without kubectl, Helm and 
 test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset $(filter kube-apiserver-%,$(SERVER))
 	@$(BIN)/python -m tests.tools.owner_crds >/dev/null
-	@$(PYTEST) -n 2 tests/e2e tests/chart/live --server $(SERVER)
+	@$(PYTEST) -n 3 tests/e2e tests/chart/live --server $(SERVER)
 
 test-groups: $(READY) ## end-to-end tests of native groups on the newest kube-apiserver
 	@$(TOOLS) --link $(BIN) kubectl && $(TOOLS) etcd $(NEWEST)
@@ -84,7 +84,7 @@ nightly: $(READY) ## the long things: fuzz, worlds against fresh schedulers, mut
 
 test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses
 	@$(TOOLS) etcd kube-apiserver
-	@$(PYTEST) -n 2 tests/faults --server both
+	@$(PYTEST) -n 3 tests/faults --server both
 
 test-upstream: $(READY) ## Kubernetes' own suites: sig-scheduling beside kube-scheduler, the sandbox's API
 	@$(TOOLS) --link $(BIN) kubectl

@@ -78,6 +78,8 @@ def read_definitions(path: Path) -> list[Obj]:
     """All CustomResourceDefinitions in a YAML file. Raises ConfigError with the file name."""
     try:
         documents: Iterable[Obj] = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise ConfigError("", error.strerror or str(error), file=str(path)) from None
+    except yaml.YAMLError as error:
         raise ConfigError("", " ".join(str(error).split()), file=str(path)) from None
     return [obj for obj in documents if obj and obj.get("kind") == CUSTOM_RESOURCE_DEFINITIONS.kind]

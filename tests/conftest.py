@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from rich.console import Console
 
 from tests.support import tls_socket
 from tests.support.clusters.server import NEWEST, SERVERS
 from tests.support.extent import LeftOut, left_out
-from tests.support.run_progress import RunProgress
+from tests.support.run_progress import RunProgress, own_console
 from tests.support.searches import PART, cases
 
 END_TO_END = "tests/e2e/"
@@ -61,7 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
         lines.append("tests marked as long: each takes many seconds (make test-searches)")
     if "tests/faults" in (config.getoption("ignore") or ()):
         lines.append("tests/faults: it takes minutes, and stops and kills programs (make test-faults)")
-    config.pluginmanager.register(RunProgress(Console(), lines), "run-progress")
+    console = own_console()
+    config.add_cleanup(console.file.close)
+    config.pluginmanager.register(RunProgress(console, lines), "run-progress")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

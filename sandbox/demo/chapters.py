@@ -31,8 +31,8 @@ class Chapter:
 
     `namespaces` remain after the chapter, `after` are the chapters that must run before it, and `ending` is a
     row of the final table of quotas if the tour ends with this chapter. A chapter without quotas has neither
-    namespaces nor ending; the table then shows the quotas of the chapter before it. A `real` chapter needs a
-    real kube-apiserver with real controllers.
+    namespaces nor ending; it leaves room for those of the last example of quotas, which the table then shows.
+    A `real` chapter needs a real kube-apiserver with real controllers.
     """
 
     title: str
@@ -82,6 +82,34 @@ CHAPTERS: Final = {
     15: Chapter("A JobSet and a Job with their real controllers are gangs", real_controllers, real=True),
 }
 ADVICE: Final = "`make demo-controllers`"
+_LAST_EXAMPLE: Final = CHAPTERS[7].namespaces
+
+
+@dataclass(frozen=True)
+class Step:
+    """A chapter, the chapters to play before it without output, and the namespaces to delete before both."""
+
+    number: int
+    earlier: tuple[int, ...] = ()
+    over: tuple[str, ...] = ()
+
+
+def steps(numbers: Iterable[int]) -> tuple[list[Step], str]:
+    """The steps of a tour, and a row of the table of quotas at its end; "" if no quota is left."""
+    found: list[Step] = []
+    played: set[int] = set()
+    existing: tuple[str, ...] = ()
+    ending = ""
+    for number in numbers:
+        chapter = CHAPTERS[number]
+        over = existing if existing != (chapter.namespaces or _LAST_EXAMPLE) else ()
+        earlier = tuple(one for one in chapter.after if one not in played)
+        found.append(Step(number, earlier, over))
+        if over:
+            existing, ending = (), ""
+        existing, ending = chapter.namespaces or existing, chapter.ending or ending
+        played |= {*earlier, number}
+    return found, ending
 
 
 def listing() -> list[str]:

@@ -20,7 +20,8 @@ _PLUGINS: Final = {
     "kubectl-elasticquota": "install Muster into this environment (`pip install -e .`)",
 }
 _KUBECTL: Final = {
-    "kubectl": f"install it, or run `make demo`, which builds it, or set {NO_BUILD}=1 to play without it"
+    "kubectl": "install it, or run `make demo` (for real controllers `make demo-controllers`), which builds "
+    f"it, or set {NO_BUILD}=1 to play without it"
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sandbox.demo.chapters import ADVICE, CHAPTERS, of_cluster
+from sandbox.demo.chapters import ADVICE, CHAPTERS, Step, of_cluster, steps
 from sandbox.demo.commands import (
     Commands,
     NeedsKubectl,
@@ -64,10 +64,11 @@ def play(tour: Tour) -> None:
             cluster = stack.enter_context(_cluster(tour, programs, stack))
             player = _player(tour, cluster, screen)
         screen.tell(f"{_READY} {_HOW_TO_READ}" if tour.with_kubectl else _READY)
-        _play_all(player, screen, tour.numbers)
+        played, ending = steps(tour.numbers)
+        _play_all(player, screen, played)
         if tour.record:
             save(screen.rows, tour.record)
-        _play_ending(player, tour.numbers)
+        _play_ending(player, ending)
         for line in _left_out(player.left_out):
             screen.tell(line)
 
@@ -128,27 +129,20 @@ def _player(tour: Tour, cluster: DemoCluster, screen: Screen) -> Player:
 # Playing
 
 
-def _play_all(player: Player, screen: Screen, numbers: Sequence[int]) -> None:
-    existing: tuple[str, ...] = ()
-    played: set[int] = set()
-    for number in numbers:
-        chapter = CHAPTERS[number]
-        if existing and chapter.namespaces and existing != chapter.namespaces:
+def _play_all(player: Player, screen: Screen, played: Iterable[Step]) -> None:
+    for step in played:
+        if step.over:
             player.say("This example is over. Its namespaces are deleted.")
-            player.do(f"kubectl delete namespace {' '.join(existing)}")
-        existing = chapter.namespaces or existing
-        earlier = [one for one in chapter.after if one not in played]
-        _play_unseen(player, screen, earlier)
-        _play_chapter(player, number)
-        played |= {*earlier, number}
+            player.do(f"kubectl delete namespace {' '.join(step.over)}")
+        _play_unseen(player, screen, step.earlier)
+        _play_chapter(player, step.number)
 
 
-def _play_ending(player: Player, numbers: Sequence[int]) -> None:
-    """The quotas at the end, if a chapter had some."""
-    endings = [CHAPTERS[number].ending for number in numbers if CHAPTERS[number].ending]
-    if endings:
+def _play_ending(player: Player, row: str) -> None:
+    """The quotas at the end, if there are some."""
+    if row:
         player.say("Use, borrowed and lent amounts of all quotas at the end:")
-        player.look("kubectl elasticquota get -A", endings[-1])
+        player.look("kubectl elasticquota get -A", row)
 
 
 def _play_unseen(player: Player, screen: Screen, numbers: Sequence[int]) -> None:

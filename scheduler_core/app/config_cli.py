@@ -203,7 +203,8 @@ def _read(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as cause:
-        click.echo(f"{_name(file)}: cannot read: {cause}", err=True)
+        said = (cause.strerror if isinstance(cause, OSError) else "") or cause
+        click.echo(f"{_name(file)}: cannot read: {said}", err=True)
         raise SystemExit(1) from None
 
 

@@ -44,7 +44,7 @@ def test_what_differs_from_run_to_run_is_the_same(shown: str, printed: str) -> N
         pytest.param(TABLE, f"{TABLE}\nweb  0  4s", id="a line more"),
         pytest.param(f"{TABLE}\nweb  0  4s", TABLE, id="a line less"),
         pytest.param("pod/train-2", "pod/train-3", id="a name that is not generated"),
-        pytest.param('pod "a" deleted', 'pod "b" deleted from default namespace', id="another pod is deleted"),
+        pytest.param('pod "a" deleted', 'pod "b" deleted from default namespace', id="another pod"),
         pytest.param("used cpu=1. ...", "used cpu=2. preemption: none", id="text before what is left out"),
         pytest.param("a\n...\nb", "a\n1\nc", id="a line after those that are left out"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from tests.support.eventually import eventually
 from tests.support.extent import left_out
-from tests.support.run_progress import RunProgress
+from tests.support.run_progress import RunProgress, own_console
 from tests.support.searches import cases
 
 
@@ -39,6 +40,16 @@ def test_a_run_in_a_pipe_is_told_in_lines() -> None:
     assert told[0] == "left out: tests/far: no road"
     assert [line for line in told if "collected" in line] == ["3 tests, collected in 0 s"]
     assert [line for line in told if "FAILED" in line] == ["FAILED b (call)"]
+
+
+def test_a_test_that_takes_standard_output_gets_none_of_the_lines(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    console = own_console()
+    with contextlib.redirect_stdout(io.StringIO()) as taken:
+        console.print("3 of 4 tests")
+    console.file.close()
+    assert (taken.getvalue(), capfd.readouterr().out) == ("", "3 of 4 tests\n")
 
 
 STATUSES = {

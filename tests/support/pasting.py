@@ -153,8 +153,8 @@ def difference(shown: str, printed: str, *, only_end: bool = False) -> str:
     """In what the output differs from the one in the document; "" if it does not.
 
     Ages, times, addresses, uids and generated ends of names may differ. `...` in the document stands for text
-    that is left out; a line of it alone for any number of lines. `only_end`: more lines may come before. Documents
-    show what kubectl prints in all supported versions: no namespace behind `deleted`.
+    that is left out; a line of it alone for any number of lines. `only_end`: more lines may come before.
+    A document shows no namespace behind `deleted`, as older versions of kubectl print none.
     """
     wanted = [line for line in shown.splitlines() if line.strip()]
     got = [_DELETED_FROM.sub(r"\1", " ".join(line.split())) for line in printed.splitlines() if line.strip()]

@@ -6,6 +6,7 @@ reporter's letters, one for each test.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +17,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 EVERY_SECONDS: Final = 5.0
+
+
+def own_console() -> Console:
+    """The console of this moment: a test that puts something else in its place gets none of the lines."""
+    return Console(file=os.fdopen(os.dup(1), "w", encoding="utf-8"))
 
 
 class RunProgress:

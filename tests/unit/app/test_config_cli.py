@@ -67,6 +67,12 @@ def test_a_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_a_file_that_is_missing_is_named_once(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["--config", str(tmp_path / "missing")])
+    assert result.exit_code == 1
+    assert result.stderr == f"{tmp_path}/missing: cannot read: No such file or directory\n"
+
+
 def test_view_prints_the_same_as_json_and_yaml(tmp_path: Path) -> None:
     file = write(tmp_path, V1)
     as_json, as_yaml = run("view", file, "-o", "json"), run("view", file)

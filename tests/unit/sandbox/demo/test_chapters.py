@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from sandbox.cli import main
-from sandbox.demo.chapters import CHAPTERS, chosen
+from sandbox.demo.chapters import CHAPTERS, Step, chosen, steps
 from sandbox.demo.tour import CONFIG, ROOT
 from scheduler_core.config import load_config
 from scheduler_core.config.load import muster_config
@@ -24,6 +24,26 @@ from scheduler_core.errors import ConfigError
 )
 def test_chapters_are_chosen(asked: tuple[int, ...], played: list[int]) -> None:
     assert chosen(asked) == played
+
+
+TEAMS = ("team-a", "team-b")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected", "ending"),
+    [
+        pytest.param([1, 2], [Step(1), Step(2)], CHAPTERS[2].ending, id="one example goes on"),
+        pytest.param([2], [Step(2, (1,))], CHAPTERS[2].ending, id="what a chapter needs"),
+        pytest.param([1, 6], [Step(1), Step(6, (), TEAMS)], CHAPTERS[6].ending, id="two examples"),
+        pytest.param([2, 8], [Step(2, (1,)), Step(8, (), TEAMS)], "", id="gangs need the room"),
+        pytest.param([7, 8, 9], [Step(7), Step(8), Step(9)], CHAPTERS[7].ending, id="room for gangs"),
+        pytest.param([8, 12], [Step(8), Step(12)], "", id="no quotas"),
+    ],
+)
+def test_an_example_is_over_when_the_next_one_needs_its_room(
+    numbers: list[int], expected: list[Step], ending: str
+) -> None:
+    assert steps(numbers) == (expected, ending)
 
 
 def test_real_controllers_play_the_chapters_that_need_them() -> None:

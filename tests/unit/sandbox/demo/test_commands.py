@@ -33,8 +33,8 @@ def test_a_missing_program_is_named_before_anything_starts(bare: Path) -> None:
     with pytest.raises(ToolMissing) as caught:
         require_programs(with_kubectl=True)
     assert str(caught.value) == (
-        "kubectl is not on PATH: install it, or run `make demo`, which builds it, "
-        "or set MUSTER_NO_BUILD=1 to play without it"
+        "kubectl is not on PATH: install it, or run `make demo` (for real controllers "
+        "`make demo-controllers`), which builds it, or set MUSTER_NO_BUILD=1 to play without it"
     )
     with pytest.raises(ToolMissing, match=r"^kubectl-elasticquota is not on PATH: install Muster"):
         require_programs(with_kubectl=False)
