@@ -74,7 +74,7 @@ EXTENTS = {
     "no kubectl": (None, {"helm"}, ["tests/e2e", "tests/chart/live"]),
     "no helm": (None, {"kubectl"}, ["tests/e2e/owners", CHART]),
     "no kubectl, but a server is asked for": ("sandbox", {"helm"}, REAL),
-    "a real server": ("kube-apiserver", {"kubectl", "helm"}, []),
+    "a real server": ("kube-apiserver", {"kubectl", "helm"}, ["tests of the sandbox and of the demo"]),
     "both servers": ("both", {"kubectl", "helm"}, []),
 }
 

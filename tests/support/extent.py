@@ -11,6 +11,8 @@ from tests.tools.build import possible
 
 ROOT: Final = Path(__file__).parents[2]
 REAL: Final = ("kube-apiserver", "both")
+# End-to-end tests that start a sandbox of their own, whatever the server of the others.
+SANDBOX_ONLY: Final = ("test_demo.py", "sandbox/test_webhooks.py", "sandbox/test_workloads.py")
 # The files of tests/chart that need no helm.
 WITHOUT_HELM: Final = ("test_crds.py", "test_image.py")
 
@@ -36,6 +38,10 @@ def _left_out(server: str | None, has: Callable[[str], bool]) -> Iterator[LeftOu
         yield _folder("tests/e2e", missing.format("kubectl"))
     elif server not in REAL:
         yield _folder("tests/e2e/owners", real)
+    if server and server.startswith("kube-apiserver"):
+        what = "tests of the sandbox and of the demo"
+        files = {ROOT / "tests" / "e2e" / name for name in SANDBOX_ONLY}
+        yield LeftOut(what, "no other server plays them (make test)", frozenset(files))
     if not has("helm"):
         chart = ROOT / "tests" / "chart"
         files = {path for path in chart.glob("test_*.py") if path.name not in WITHOUT_HELM}
