@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from tests.support.eventually import eventually
-from tests.support.extent import left_out
+from tests.support.extent import ROOT, SANDBOX_ONLY, left_out
 from tests.support.run_progress import RunProgress, own_console
 from tests.support.searches import cases
 
@@ -84,6 +85,15 @@ def test_what_is_left_out(server: str | None, programs: set[str], wanted: list[s
     found = left_out(server, programs.__contains__)
     assert [item.what for item in found] == wanted
     assert all(path.exists() for item in found for path in item.paths)
+
+
+@pytest.mark.parametrize("file", SANDBOX_ONLY)
+def test_what_a_real_server_leaves_out_takes_no_server_of_the_run(file: str) -> None:
+    tree = ast.parse((ROOT / "tests" / "e2e" / file).read_text(encoding="utf-8"))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    taken = {argument.arg for function in functions for argument in function.args.args}
+    assert functions
+    assert not taken & {"server", "served_by", "cluster"}
 
 
 def test_a_search_plays_what_the_environment_asks(monkeypatch: pytest.MonkeyPatch) -> None:

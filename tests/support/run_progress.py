@@ -20,7 +20,7 @@ EVERY_SECONDS: Final = 5.0
 
 
 def own_console() -> Console:
-    """The console of this moment: a test that puts something else in its place gets none of the lines."""
+    """A console on the present standard output. A test that replaces `sys.stdout` later gets none of it."""
     return Console(file=os.fdopen(os.dup(1), "w", encoding="utf-8"))
 
 

@@ -12,7 +12,7 @@ from sandbox.load import driver
 from sandbox.load.driver import ClusterGone, Load, NoSuchNamespace, clean, prepare
 from sandbox.load.mix import LABEL
 from scheduler_core.kube.errors import ApiError, Forbidden, NotFound, Unreachable
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, Resource
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS, Resource
 from scheduler_core.model.writes import Create, Delete
 
 GONE = Unreachable("https://127.0.0.1:1: connection refused", sent=False, refused=True)
@@ -22,7 +22,8 @@ IN_USE = Forbidden(403, "Forbidden", "ElasticQuota load-0/quota: status.used=cpu
 class FakeClient:
     """Writes that are answered with the given errors, in this order, and then succeed."""
 
-    def __init__(self, *errors: ApiError) -> None:
+    def __init__(self, *errors: ApiError, kind: Resource = ELASTIC_QUOTAS) -> None:
+        self.kind = kind
         self.errors = list(errors)
         self.creates = 0
         self.deleted: list[Resource] = []
@@ -41,8 +42,8 @@ class FakeClient:
 
     def list_raw(self, resource: Resource, label_selector: str) -> list[bytes]:
         assert label_selector == LABEL
-        meta = {"namespace": "load-0", "name": "quota", "uid": "1"}
-        return [msgspec.json.encode({"metadata": meta})] if resource == ELASTIC_QUOTAS else []
+        meta = {"namespace": "load-0", "name": "one", "uid": "1"}
+        return [msgspec.json.encode({"metadata": meta})] if resource == self.kind else []
 
     def delete(self, write: Delete) -> bytes:
         if self.errors:
@@ -101,3 +102,11 @@ def test_a_quota_goes_once_its_use_is_seen_to_have_ended(monkeypatch: pytest.Mon
 def test_a_quota_that_stays_in_use_is_told() -> None:
     with pytest.raises(Forbidden, match="is charged to it"):
         clean(FakeClient(*[IN_USE] * 1000))  # type: ignore[arg-type]
+
+
+def test_a_right_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "SETTLE_SECONDS", 60.0)
+    client = FakeClient(IN_USE, kind=PODS)
+    with pytest.raises(Forbidden):
+        clean(client)  # type: ignore[arg-type]
+    assert not client.deleted
