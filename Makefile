@@ -44,9 +44,9 @@ test: $(READY) ## all tests but those of faults, and an eighth of the random sea
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@MUSTER_SEARCH_PART=8 $(PYTEST) -n 5 -m "not long" --ignore=tests/faults
 
-test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long
+test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=2: half the cases
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@$(PYTEST) -n 4 $(SEARCHES)
+	@MUSTER_SEARCH_PART=$(or $(PART),1) $(PYTEST) -n 4 $(SEARCHES)
 
 test-bare: ## make demo and make test in a new clone, without kubectl, Helm and Go on PATH; half an hour
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; tests/bare/run "$$folder" demo test
@@ -63,8 +63,9 @@ test-groups: $(READY) ## end-to-end tests of native groups on the newest kube-ap
 fuzz: $(READY) ## the long search for a night: damaged reviews, races, random clusters; half an hour
 	@$(TOOLS) --link $(BIN) kubectl
 	@MUSTER_FUZZ_REVIEWS=100000 MUSTER_RACE_ROUNDS=1000 MUSTER_ORACLE_CLUSTERS=10000 MUSTER_GANG_CLUSTERS=2000 \
-		MUSTER_ORACLE_INSTANCES=3000 MUSTER_ORDERS_STEP=1 $(PYTEST) -n 2 --timeout 1800 \
-		tests/unit/webhook/http/test_fuzz.py tests/e2e/webhook/test_reservations.py tests/property
+		MUSTER_ORACLE_INSTANCES=3000 MUSTER_ORDERS_STEP=1 MUSTER_WHAT_IF_WORLDS=2000 MUSTER_FIX_WORLDS=2000 $(PYTEST) -n 2 --timeout 1800 \
+		tests/unit/webhook/http/test_fuzz.py tests/e2e/webhook/test_reservations.py tests/property \
+		tests/unit/answers/test_fixes_search.py
 
 mutants: $(READY) ## faults set into the code, one at a time: which does no test notice? an hour or more
 	@$(BIN)/python -m tests.tools.mutants --floor 0.85 $(MUTANTS)
@@ -72,8 +73,9 @@ mutants: $(READY) ## faults set into the code, one at a time: which does no test
 soak: $(READY) ## ten million events in one scheduler: does memory grow? three hours; EVENTS=100000
 	@$(BIN)/python -m benchmarks.soak $(EVENTS)
 
-nightly: $(READY) ## the long things: fuzz, worlds against fresh schedulers, mutants, soak, the newest Kubernetes, suites, peers
-	@failed=; $(MAKE) --no-print-directory fuzz || failed=1; \
+nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh schedulers, mutants, soak, the newest Kubernetes, suites, peers
+	@failed=; $(MAKE) --no-print-directory test-searches || failed=1; \
+		$(MAKE) --no-print-directory fuzz || failed=1; \
 		MUSTER_WORLDS=20000 MUSTER_WORLDS_OUT=build/worlds $(PYTEST) -n 4 --dist load --timeout 3600 \
 			tests/property/test_restart_equivalence.py || failed=1; \
 		$(MAKE) --no-print-directory mutants || failed=1; \

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
+
 from benchmarks.support.row import Row
 
 PROGRAM = Path(sys.executable).parent / "kubectl-elasticquota"
@@ -71,7 +73,7 @@ def objects(quotas: int, pods: int) -> dict[str, list[dict[str, Any]]]:
 @contextmanager
 def served(content: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """URL of a server with paged lists of some kinds; lists of other kinds are empty."""
-    encoded = {plural: [json.dumps(item).encode() for item in items] for plural, items in content.items()}
+    encoded = {plural: [msgspec.json.encode(item) for item in items] for plural, items in content.items()}
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -27,11 +27,15 @@ from benchmarks.bench_process import require_apiserver
 from benchmarks.bench_webhook import percentile, pod, quota
 from benchmarks.support.row import NotHere, Row
 from benchmarks.support.threads import run_all
+from scheduler_core.model.admission_webhooks import (
+    WebhookEndpoint,
+    mutating_configuration,
+    validating_configuration,
+)
 from tests.support.clusters.control_plane import ControlPlane
 from tests.support.clusters.server import Server, request
 from tests.support.eventually import eventually
 from tests.support.webhooks.process import WebhookProcess
-from webhook.certs.registration import WebhookEndpoint, mutating_configuration, validating_configuration
 
 CRD = Path(__file__).parents[1] / "charts" / "muster" / "crds"
 GO = Path(__file__).parent / "empty_webhook"

@@ -121,13 +121,15 @@ class ChildProcesses:
         for process in self._running.values():
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
-        try:
-            async with asyncio.timeout(self._patience):
-                await asyncio.gather(*(process.wait() for process in self._running.values()))
-        except TimeoutError:
-            for process in self._running.values():
+        # Not `asyncio.timeout`: in a cancelled task, that of Python 3.11.2 raises CancelledError when the
+        # time is over, and the processes would be left behind.
+        waits = [asyncio.create_task(process.wait()) for process in self._running.values()]
+        if waits:
+            await asyncio.wait(waits, timeout=self._patience)
+        for process in self._running.values():
+            if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
-            await asyncio.gather(*(process.wait() for process in self._running.values()))
+        await asyncio.gather(*waits)
         await asyncio.gather(*self._relays, return_exceptions=True)
         self._running.clear()

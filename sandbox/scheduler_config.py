@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import yaml
 
+from sandbox.objects import Obj
 from scheduler_core.app.config_cli import configure, refuse_unsupported
 from scheduler_core.config import ConfigErrors
 from scheduler_core.config.documents import parse_document
 from scheduler_core.config.flags import Flags
 from scheduler_core.config.load import BUILTIN
-from scheduler_core.model.names import DEFAULT_SCHEDULER
+from scheduler_core.model.names import DEFAULT_SCHEDULER, MUSTER_SCHEDULER
 
 # Scheduler names of well-known manifests, with the plugins that each profile adds to quotas and gangs.
 ALSO_SERVED: Final[dict[str, dict[str, dict[str, Any]]]] = {
@@ -60,6 +61,18 @@ def at_this_server(
     copy = folder / "scheduler.yaml"
     copy.write_text(yaml.safe_dump(document, sort_keys=False))
     return copy
+
+
+def as_published(file: Path) -> Obj:
+    """The ConfigMap in which the chart publishes the configuration of its scheduler, with that of a file."""
+    document: dict[str, Any] = parse_document(file.read_text(encoding="utf-8"))
+    document.pop("clientConnection", None)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": MUSTER_SCHEDULER, "labels": {"app.kubernetes.io/name": "muster"}},
+        "data": {"config.yaml": yaml.safe_dump(document, sort_keys=False)},
+    }
 
 
 def profile_names(file: Path) -> list[str]:

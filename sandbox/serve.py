@@ -18,14 +18,14 @@ from sandbox.controllers.unserved_pods import UnservedPods
 from sandbox.initial_objects import crd_dir, put_object, read_crds
 from sandbox.kinds.builtin import CONFIG_MAPS, NODES
 from sandbox.kubeconfig import write_kubeconfig
-from sandbox.marker import marker
+from sandbox.marker import NAMESPACE, marker
 from sandbox.nodes.initial_nodes import Topology
 from sandbox.objects import Obj
 from sandbox.persistence.folder import KeptFolder, KeptSettings
 from sandbox.processes import ChildProcesses, Say, commands
 from sandbox.real.cluster import RealCluster
 from sandbox.real.control_plane import Binaries
-from sandbox.scheduler_config import at_this_server, profile_names
+from sandbox.scheduler_config import as_published, at_this_server, profile_names
 from sandbox.seeds.seed_file import Seed
 from sandbox.seeds.seeding import Seeded
 from sandbox.signs import SIGNS, on_first
@@ -147,7 +147,7 @@ async def serve(request: ServeOptions, say: Say) -> None:
         await _start(cluster, request, kept)
         try:
             path = _publish(cluster.server, request.kubeconfig)
-            await put_object(cluster.registry, CONFIG_MAPS, "kube-public", marker(cluster.server.url))
+            await put_object(cluster.registry, CONFIG_MAPS, NAMESPACE, marker(cluster.server.url))
             if kept:
                 _complete(cluster, request, kept)
             _introduce(cluster, request, path, say)
@@ -227,6 +227,7 @@ async def _run(
         state = cluster.server.folder
         given = request.seed.config if request.seed else None
         config = at_this_server(request.config, kubeconfig, state, given=given, only_scheduler=True)
+        await put_object(cluster.registry, CONFIG_MAPS, NAMESPACE, as_published(config))
         names = profile_names(config)
         programs = commands(kubeconfig, state, config)
         _announce(cluster.store, say)

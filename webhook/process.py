@@ -21,10 +21,11 @@ from scheduler_core.kube.errors import ApiError, KubeconfigError
 from scheduler_core.kube.http.session import Limits
 from scheduler_core.kube.watch.reflector import Reflector
 from scheduler_core.kube.watch.tracker import Event
+from scheduler_core.model.admission_webhooks import WebhookEndpoint
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.pods.use import parse_pod_use
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME
-from webhook.certs.registration import WebhookEndpoint, register
+from webhook.certs.registration import register
 from webhook.certs.rotation import OwnCertificates, Rotation
 from webhook.certs.source import Source
 from webhook.http.app import create_app

@@ -15,10 +15,13 @@ LIMIT: Final = 100
 NO_FILES: Final = ":4"
 FILES: Final = ":0"
 
-_FILE_FLAGS: Final = frozenset({"kubeconfig", "certificate_authority", "cache_dir", "files"})
+_FILE_FLAGS: Final = frozenset({"kubeconfig", "certificate_authority", "cache_dir", "files", "config"})
 # Arguments that name objects of the plugin's kind.
 _NAMES: Final = frozenset({"name", "names", "group"})
-_FORMATS: Final = ("table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns=")
+_FORMATS: Final = (
+    *("table", "wide", "json", "yaml", "name"),
+    *("jsonpath=", "custom-columns=", "go-template=", "go-template-file="),
+)
 
 
 @dataclass
@@ -97,7 +100,7 @@ def _values_of(option: click.Option, line: _CommandLine) -> Sequence[str]:
         return list(option.type.choices)
     if option.name == "output":
         return _FORMATS
-    if option.name in ("namespace", "context", "cluster", "user"):
+    if option.name in ("namespace", "context", "cluster", "user", "like", "drain"):
         from kubectl_plugin.cli.live_names import flag_values
 
         return flag_values(option.name, line.flags, LIMIT)

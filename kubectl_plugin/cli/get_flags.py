@@ -15,13 +15,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 TABLES: Final = ("table", "wide")
 STRUCTURED: Final = ("json", "yaml")
-TEMPLATES: Final = ("jsonpath", "custom-columns")
-FORMATS: Final = "table|wide|json|yaml|name|jsonpath=TEMPLATE|custom-columns=HEADER:PATH,..."
+GO_TEMPLATES: Final = ("go-template", "go-template-file")
+TEMPLATES: Final = ("jsonpath", "custom-columns", *GO_TEMPLATES)
+FORMATS: Final = (
+    "table|wide|json|yaml|name|jsonpath=TEMPLATE|custom-columns=HEADER:PATH,...|"
+    "go-template=TEMPLATE|go-template-file=FILE"
+)
 
 
 @dataclass(frozen=True)
 class Output:
-    """The output format, and the template of `jsonpath` and `custom-columns`."""
+    """The output format, and the template, or its file, of a format that has one."""
 
     format: str = "table"
     template: str = ""
@@ -38,6 +42,7 @@ class GetOptions:
     selector: str
     field_selector: str
     sort_by: str
+    label_columns: tuple[str, ...]
     show_labels: bool
     show_managed_fields: bool
     ignore_not_found: bool
@@ -62,6 +67,14 @@ def _output(ctx: click.Context, param: click.Parameter, value: str) -> Output:
     return Output(name)
 
 
+def _keys(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys of `-L a,b -L c`. Raises click.BadParameter for an empty one."""
+    keys = tuple(key.strip() for value in values for key in value.split(","))
+    if not all(keys):
+        raise click.BadParameter("the key of a label may not be empty")
+    return keys
+
+
 _FLAGS: Final = (
     click.option("-o", "--output", default="table", callback=_output, metavar="FORMAT", help=FORMATS),
     click.option("--no-headers", is_flag=True, help="Do not print the header line of the table."),
@@ -70,6 +83,14 @@ _FLAGS: Final = (
     click.option("-l", "--selector", default="", metavar="QUERY", help="Label selector: a=b,c!=d,e in (f)."),
     click.option("--field-selector", default="", metavar="QUERY", help="Field selector: metadata.name=x."),
     click.option("--sort-by", default="", metavar="PATH", help="Sort by a field: .metadata.name."),
+    click.option(
+        "-L",
+        "--label-columns",
+        multiple=True,
+        callback=_keys,
+        metavar="KEYS",
+        help="Add a column for each of these labels: team,tier; repeatable.",
+    ),
     click.option("--show-labels", is_flag=True, help="Add a last column with all labels."),
     click.option("--show-managed-fields", is_flag=True, help="Keep metadata.managedFields in json and yaml."),
     click.option("--ignore-not-found", is_flag=True, help="Exit with code 0 if an object does not exist."),

@@ -38,13 +38,19 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, self._table[name][1]) for name in self.list_commands(ctx)])
 
 
-def plugin(name: str, commands: Mapping[str, str], help_text: str) -> LazyGroup:
+def plugin(
+    name: str, commands: Mapping[str, str], help_text: str, answers: Mapping[str, str] | None = None
+) -> LazyGroup:
     """The group of a kubectl plugin: its own commands, those of every plugin, kubectl's global flags.
 
     `commands` has one line of help for each own command, which `kubectl_plugin/commands/<name>_<command>.py`
-    defines.
+    defines; `answers` has those that `kubectl_plugin/answers/<command>.py` defines. A hyphen in the name of a
+    command is an underscore there.
     """
     own = {key: (f"kubectl_plugin.commands.{name}_{key}:{key}", text) for key, text in commands.items()}
+    for key, text in (answers or {}).items():
+        word = key.replace("-", "_")
+        own[key] = (f"kubectl_plugin.answers.{word}:{word}", text)
     everything = {
         **own,
         "completion": ("kubectl_plugin.cli.completion:completion", "Install or print shell completion."),

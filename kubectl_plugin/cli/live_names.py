@@ -13,17 +13,19 @@ from kubectl_plugin.cluster.object_source import GROUP_KINDS, FoundObject, group
 from kubectl_plugin.cluster.session import CommandSession
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.auth.kubeconfig import find_files, load
-from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, NAMESPACES, Resource
+from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, NAMESPACES, NODES, Resource
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL
 
 _TIMEOUT: Final = "2s"
+# Flags whose values are names of objects.
+OBJECT_FLAGS: Final = {"namespace": NAMESPACES, "like": NODES, "drain": NODES}
 _KINDS: Final = {"elasticquota": (ELASTIC_QUOTAS,), "podgroup": GROUP_KINDS}
 
 
 def flag_values(flag: str, flags: Mapping[str, Any], limit: int) -> list[str]:
-    """Values of --namespace, --context, --cluster and --user; at most `limit` namespaces."""
-    if flag == "namespace":
-        return _names(NAMESPACES, flags, limit)
+    """Values of --context, --cluster and --user; at most `limit` of the flags that name objects."""
+    if flag in OBJECT_FLAGS:
+        return _names(OBJECT_FLAGS[flag], flags, limit)
     try:
         config = load(find_files(flags.get("kubeconfig") or "", os.environ))
     except MusterError:

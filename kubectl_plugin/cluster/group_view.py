@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -110,14 +111,40 @@ def read_groups(
     `whole`: read the pods of all namespaces, for the use of the nodes. Raises the ApiError tree.
     """
     view = GroupView(ClusterState(), {})
-    state = view.state
     nodes = list_or_none(client, NODES, ListScope())
     if nodes is None:
         view.unread.append(NODES.plural)
         diagnostics.note("note: you may not list nodes: units without a topology ConfigMap are not known")
     for node in parsed(nodes or (), parse_node, diagnostics.unreadable):
-        state.put_node(node)
-    _read_config_maps(client, view, namespace, topology_namespace, diagnostics)
+        view.state.put_node(node)
+    trees = list_or_none(client, CONFIG_MAPS, ListScope(topology_namespace, labels=SAKKARA_TOPOLOGY_LABEL))
+    if trees is None:
+        view.unread.append(CONFIG_MAPS.plural)
+        diagnostics.note(
+            "note: you may not list configmaps: the topology is not known; see --topology-namespace"
+        )
+    _read_members(client, view, namespace, diagnostics, trees=trees or (), whole=whole)
+    return view
+
+
+def read_members(client: ListClient, namespace: str, diagnostics: Diagnostics) -> GroupView:
+    """Read the groups of a namespace (all if empty) with their pods. Raises the ApiError tree."""
+    view = GroupView(ClusterState(), {})
+    _read_members(client, view, namespace, diagnostics, trees=(), whole=False)
+    return view
+
+
+def _read_members(
+    client: ListClient,
+    view: GroupView,
+    namespace: str,
+    diagnostics: Diagnostics,
+    *,
+    trees: Sequence[msgspec.Raw],
+    whole: bool,
+) -> None:
+    state = view.state
+    _read_config_maps(client, view, namespace, trees, diagnostics)
     for resource, parse in POD_GROUP_KINDS:
         listed = list_if_served(client, resource, ListScope(namespace))
         if listed is None:
@@ -128,24 +155,22 @@ def read_groups(
         for pod in parsed([raw], parse_pod, diagnostics.unreadable):
             state.put_pod(pod)
             view.raw[pod.uid] = bytes(raw)
-    return view
 
 
 def _read_config_maps(
-    client: ListClient, view: GroupView, namespace: str, topology_namespace: str, diagnostics: Diagnostics
+    client: ListClient,
+    view: GroupView,
+    namespace: str,
+    trees: Sequence[msgspec.Raw],
+    diagnostics: Diagnostics,
 ) -> None:
+    """Put the ConfigMaps of `trees`, which hold topologies, and those of groups, which are read here."""
     state = view.state
-    trees = list_or_none(client, CONFIG_MAPS, ListScope(topology_namespace, labels=SAKKARA_TOPOLOGY_LABEL))
-    if trees is None:
-        view.unread.append(CONFIG_MAPS.plural)
-        diagnostics.note(
-            "note: you may not list configmaps: the topology is not known; see --topology-namespace"
-        )
     groups = list_or_none(client, CONFIG_MAPS, ListScope(namespace, labels=SAKKARA_GROUP_LABEL))
     if groups is None:
         _may_not_list(view, f"{CONFIG_MAPS.plural} in {namespace or 'all'} namespace", diagnostics)
     sources = []
-    for found in parsed([*(trees or ()), *(groups or ())], parse_config_map, diagnostics.unreadable):
+    for found in parsed([*trees, *(groups or ())], parse_config_map, diagnostics.unreadable):
         for gang in state.config_maps.put(found).come:
             state.put_gang(gang)
         source = state.topology.source(found.namespace)

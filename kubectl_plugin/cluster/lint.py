@@ -34,7 +34,14 @@ from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_reso
 from scheduler_core.model.resources import add
 from scheduler_core.quota import validation
 from scheduler_core.quota.ledger import QuotaLedger
-from scheduler_core.quota.validation import BrokenRule, Violation, validate_capacity, validate_stored
+from scheduler_core.quota.shared_resources import risked_guarantees
+from scheduler_core.quota.validation import (
+    BrokenRule,
+    Violation,
+    check_whole,
+    validate_capacity,
+    validate_stored,
+)
 
 UNKNOWN_CAPACITY: Final = "note: the sum of min is not checked: you may not list all elasticquotas and nodes"
 UNREAD: Final = "note: constraints of groups are not checked: you may not list configmaps"
@@ -83,7 +90,9 @@ def lint_quotas(client: ListClient, namespace: str, diagnostics: Diagnostics) ->
     for quota in everyone:
         ledger.put_quota(quota)
     room = allocatable(parsed(nodes, parse_node, diagnostics.unreadable))
-    return len(quotas), report(quotas, natives, validate_capacity(ledger.total_min, room))
+    found = report(quotas, natives, validate_capacity(ledger.total_min, room))
+    shared = tuple(item.note() for item in risked_guarantees(ledger.quotas(), room))
+    return len(quotas), LintReport(found.violations, (*found.notes, *shared))
 
 
 def _other_quotas(client: ListClient, diagnostics: Diagnostics) -> list[ElasticQuota] | None:
@@ -114,7 +123,10 @@ class _Group(msgspec.Struct, frozen=True):
 
 
 def broken_groups(client: ListClient, namespace: str, diagnostics: Diagnostics) -> list[Violation]:
-    """Invalid or unsatisfiable constraints in a namespace (all if empty). Raises the ApiError tree."""
+    """Fractions of what is counted, and invalid or unsatisfiable constraints, in a namespace (all if empty).
+
+    Raises the ApiError tree.
+    """
     found: list[Violation] = []
     items = list_or_none(client, CONFIG_MAPS, ListScope(namespace, labels=SAKKARA_GROUP_LABEL))
     read = parsed(items or (), parse_config_map, diagnostics.unreadable)
@@ -171,6 +183,7 @@ def _pod_groups(client: ListClient, namespace: str, faulty: list[Violation]) -> 
         items = list_if_served(client, resource, ListScope(namespace))
         for gang in parsed(items or (), parse, lambda error: None):
             subject = f"PodGroup {gang.ref.namespace}/{gang.ref.name}"
+            faulty += check_whole(subject, gang.fractional)
             try:
                 constraints = parse_constraints(gang.constraints, _ANNOTATION)
             except ModelError as error:

@@ -13,13 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from kubectl_plugin.cluster.held_quota import HeldQuota, held_for
-from kubectl_plugin.render.table import counted
 from scheduler_core.model.conditions import find
 from scheduler_core.model.groups.gang import Dialect, Gang, GroupRef, group_of
 from scheduler_core.model.names import NODES_KEPT_CONDITION
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import to_strings
 from scheduler_core.model.timestamps import format_time
+from scheduler_core.printing.counts import counted
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.reservations.usage import amounts_text
 

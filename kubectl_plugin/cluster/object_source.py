@@ -44,6 +44,10 @@ class ObjectSource(Protocol):
         """The selected objects, then those that change, in batches without end."""
         ...
 
+    def arguments(self, client: Client, selection: ObjectSelection, diagnostics: Diagnostics) -> list[str]:
+        """What `kubectl get` is asked for to print the selected objects; nothing if there is none of them."""
+        ...
+
 
 class OneKind(msgspec.Struct, frozen=True):
     """The objects of one kind."""
@@ -63,6 +67,10 @@ class OneKind(msgspec.Struct, frozen=True):
         """The selected objects, then those that change."""
         for batch in changed_objects(client, [Watched(self.resource, scope_of(selection))], note):
             yield [FoundObject(resource, raw) for resource, raw in batch]
+
+    def arguments(self, client: Client, selection: ObjectSelection, diagnostics: Diagnostics) -> list[str]:
+        """The kind and the names."""
+        return [kind_name(self.resource), *selection.names]
 
 
 # The kinds of groups in the order of a table's rows where names are equal; the first is Muster's own.
@@ -113,6 +121,20 @@ class Groups:
         for batch in changed_objects(client, feeds, note):
             found = [FoundObject(*item) for item in batch]
             yield [item for item in found if not selection.names or group_name(item) in selection.names]
+
+    def arguments(self, client: Client, selection: ObjectSelection, diagnostics: Diagnostics) -> list[str]:
+        """Each named object with its kind; without names the kinds that have groups. Raises as `select`.
+
+        Group ConfigMaps must be named, as most ConfigMaps are no groups.
+        """
+        found = self.select(client, selection, diagnostics)
+        if selection.names:
+            return [f"{kind_name(item.resource)}/{identity_of(item.raw).name}" for item in found]
+        left_out = sum(item.resource == CONFIG_MAPS for item in found)
+        if left_out:
+            diagnostics.note(f"note: Go templates leave out group ConfigMaps that are not named: {left_out}")
+        kinds = {kind_name(item.resource): None for item in found if item.resource != CONFIG_MAPS}
+        return [",".join(kinds or {kind_name(POD_GROUPS): None})]
 
 
 def _scope(resource: Resource, selection: ObjectSelection) -> ListScope:

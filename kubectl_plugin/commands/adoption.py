@@ -16,13 +16,13 @@ from kubectl_plugin.cli.errors import AlreadyReported, CommandFailed, check_segm
 from kubectl_plugin.cluster.session import CommandSession
 from kubectl_plugin.commands.adoption_plan import AdoptionStep, plan
 from kubectl_plugin.render.structured import listed, to_json
-from kubectl_plugin.render.table import counted
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound, Unreachable
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.pods.adoption import joining, release
 from scheduler_core.model.printable import visible
 from scheduler_core.model.writes import Create, Delete, Patch
+from scheduler_core.printing.counts import counted
 
 CREATE_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.3

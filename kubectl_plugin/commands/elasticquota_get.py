@@ -37,6 +37,7 @@ def get(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
     Examples:
       kubectl elasticquota get -A
       kubectl elasticquota get quota -n team-a -o wide
+      kubectl elasticquota get -A -L team
       kubectl elasticquota get -w
       kubectl elasticquota get -A -o json
     """
@@ -67,7 +68,7 @@ def print_table(
         note=diagnostics.note,
     )
     printer = TablePrinter(
-        headers(namespaces=namespaces, wide=wide, labels=options.show_labels),
+        headers(namespaces=namespaces, wide=wide, labels=options.show_labels, keys=options.label_columns),
         show_headers=not options.no_headers,
         color=use_color(options.color, sys.stdout),
     )
@@ -93,7 +94,7 @@ def _table_rows(
     rows: Iterable[tuple[QuotaRow, dict[str, str]]], options: GetOptions, *, namespaces: bool
 ) -> list[list[Cell]]:
     from kubectl_plugin.commands.elasticquota_get_columns import cells
-    from kubectl_plugin.render.table import label_text
+    from kubectl_plugin.render.table import label_cells, label_text
 
     now = time.time()
     wide = options.output.format == "wide"
@@ -104,6 +105,7 @@ def _table_rows(
             namespaces=namespaces,
             wide=wide,
             labels=label_text(labels) if options.show_labels else None,
+            chosen=label_cells(labels, options.label_columns),
         )
         for row, labels in rows
     ]

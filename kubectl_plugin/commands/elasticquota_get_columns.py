@@ -5,12 +5,12 @@ A separate module, so that `get --help` and completion start without the imports
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kubectl_plugin.cluster.quota_rows import QuotaRow
 from kubectl_plugin.render.quantity_text import human
-from kubectl_plugin.render.table import ABSENT, UNKNOWN, Cell, Style
+from kubectl_plugin.render.table import ABSENT, UNKNOWN, Cell, Style, label_headers
 from scheduler_core.printing.age import age
 
 # Number of groups that one cell of the columns KEPT and HELD names.
@@ -88,23 +88,36 @@ WIDE_COLUMNS: Final[Mapping[str, Callable[[QuotaRow], Cell]]] = {
 }
 
 
-def headers(*, namespaces: bool, wide: bool, labels: bool) -> list[str]:
-    """The headers of the columns."""
+def headers(*, namespaces: bool, wide: bool, labels: bool, keys: Sequence[str] = ()) -> list[str]:
+    """The headers of the columns. `keys`: labels with a column of their own."""
     return [
         *(["NAMESPACE"] if namespaces else []),
         *COLUMNS,
         *(WIDE_COLUMNS if wide else []),
         "AGE",
+        *label_headers(keys),
         *(["LABELS"] if labels else []),
     ]
 
 
-def cells(row: QuotaRow, now: float, *, namespaces: bool, wide: bool, labels: str | None) -> list[Cell]:
-    """One row of the table. `labels` is the text of the column LABELS; None omits the column."""
+def cells(
+    row: QuotaRow,
+    now: float,
+    *,
+    namespaces: bool,
+    wide: bool,
+    labels: str | None,
+    chosen: Sequence[Cell] = (),
+) -> list[Cell]:
+    """One row of the table. `labels` is the text of the column LABELS; None omits the column.
+
+    `chosen` are the labels with a column of their own.
+    """
     columns = [*COLUMNS.values(), *(WIDE_COLUMNS.values() if wide else [])]
     return [
         *([Cell(row.namespace)] if namespaces else []),
         *(column(row) for column in columns),
         Cell(age(row.created, now)),
+        *chosen,
         *([Cell(labels)] if labels is not None else []),
     ]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kubectl_plugin.cli.errors import AlreadyReported
 from kubectl_plugin.cli.global_flags import global_flags
-from kubectl_plugin.render.table import ABSENT, Cell, TablePrinter
+from kubectl_plugin.render.table import Cell, TablePrinter
 
 if TYPE_CHECKING:
     from kubectl_plugin.cluster.diagnostics import Diagnostics
     from kubectl_plugin.cluster.reading import ListClient
+    from kubectl_plugin.cluster.session import CommandSession
+    from kubectl_plugin.inspection.loans import LoanRow
     from scheduler_core.quota.ledger import QuotaLedger
-    from scheduler_core.quota.lending import Lending, Loan
+    from scheduler_core.quota.lending import Lending
 
 HEADERS: Final = ("RESOURCE", "BORROWER", "LENDER", "AMOUNT", "RECLAIMABLE")
 
@@ -33,9 +35,11 @@ MOST_LENDERS: Final = 10
     help="Output format.",
 )
 @click.option("--no-headers", is_flag=True, help="Do not print the header line.")
+@click.option("-w", "--watch", is_flag=True, help="After the list, print each loan that changes or ends.")
+@click.option("--sort-by", default="", metavar="PATH", help="Sort the table by a field: .amount, .lender.")
 @global_flags
 @click.pass_context
-def lending(ctx: click.Context, /, output: str, no_headers: bool) -> None:
+def lending(ctx: click.Context, /, output: str, no_headers: bool, watch: bool, sort_by: str) -> None:
     """Show who borrows from whom: every loan per resource, and the amount that its lender can take back now.
 
     A quota borrows what it uses above its min. Quotas with unused min lend it, in proportion to the unused
@@ -44,19 +48,30 @@ def lending(ctx: click.Context, /, output: str, no_headers: bool) -> None:
     \b
     Examples:
       kubectl elasticquota lending -A
+      kubectl elasticquota lending -A --sort-by .amount
       kubectl elasticquota lending -n team-a -o json
+      kubectl elasticquota lending -w
     """
     from kubectl_plugin.cluster.diagnostics import Diagnostics
     from kubectl_plugin.cluster.session import CommandSession
+    from kubectl_plugin.inspection.loans import balances
     from kubectl_plugin.render.structured import encoded
 
+    if output != "table" and (watch or sort_by):
+        raise click.UsageError(f"-o {output} cannot be used with {'--watch' if watch else '--sort-by'}.")
+    if watch and sort_by:
+        raise click.UsageError("--sort-by cannot be used with --watch.")
     session = CommandSession.of(ctx)
     diagnostics = Diagnostics()
+    if watch:
+        _watch(session, diagnostics, show_headers=not no_headers)
+        return
     found = balances(gather(session.client, diagnostics), session.scope)
     if output != "table":
         sys.stdout.write(encoded(document(found), output))
     elif found:
-        _print_table(found, MOST_LENDERS if session.all_namespaces else None, show_headers=not no_headers)
+        most = MOST_LENDERS if session.all_namespaces else None
+        _print_table(found, most, sort_by, show_headers=not no_headers)
     else:
         where = "" if session.all_namespaces else f" in {session.namespace} namespace"
         diagnostics.note(f"Nothing is borrowed or lent{where}.")
@@ -82,57 +97,6 @@ def gather(client: ListClient, diagnostics: Diagnostics) -> QuotaLedger:
         ):
             view.put_pod(pod)
     return view.ledger
-
-
-def balances(ledger: QuotaLedger, namespace: str = "") -> list[Lending]:
-    """Balance and loans of each borrowed or lent resource, for all namespaces or for one."""
-    from kubectl_plugin.cluster.quota_rows import resource_order
-    from scheduler_core.quota.lending import balance, named_resources
-
-    found = [balance(ledger, name) for name in resource_order(named_resources(ledger))]
-    if namespace:
-        found = [_narrowed(item, namespace) for item in found]
-    return [item for item in found if item.borrowed or item.lent]
-
-
-def _narrowed(lending: Lending, namespace: str) -> Lending:
-    """The balance and the loans of one namespace."""
-    from scheduler_core.quota.lending import Lending
-
-    return Lending(
-        lending.resource,
-        {name: amount for name, amount in lending.borrowed.items() if name == namespace},
-        {name: amount for name, amount in lending.lent.items() if name == namespace},
-        tuple(loan for loan in lending.loans if namespace in (loan.borrower, loan.lender)),
-    )
-
-
-def _by_borrower(lending: Lending) -> dict[str, list[Loan]]:
-    """The loans of each borrower, largest first; possibly none."""
-    found: dict[str, list[Loan]] = {name: [] for name in lending.borrowed}
-    for loan in lending.loans:
-        found.setdefault(loan.borrower, []).append(loan)
-    return {name: sorted(found[name], key=lambda loan: (-loan.amount, loan.lender)) for name in sorted(found)}
-
-
-def rows(lending: Lending, most: int | None) -> Iterator[list[Cell]]:
-    """Table rows of one resource: `most` lenders per borrower (None: all), and the sum of the others."""
-
-    from kubectl_plugin.render.quantity_text import human
-
-    def row(borrower: str, lender: str, amount: int, reclaimable: int) -> list[Cell]:
-        amounts = [Cell(human(lending.resource, value)) for value in (amount, reclaimable)]
-        return [Cell(lending.resource), Cell(borrower), Cell(lender), *amounts]
-
-    for borrower, loans in _by_borrower(lending).items():
-        for loan in loans[:most]:
-            yield row(borrower, loan.lender, loan.amount, loan.amount)
-        rest = [loan.amount for loan in loans[len(loans) if most is None else most :]]
-        if rest:
-            yield row(borrower, f"({len(rest)} others)", sum(rest), sum(rest))
-        unlent = lending.borrowed.get(borrower, 0) - sum(loan.amount for loan in loans)
-        if unlent > 0:
-            yield row(borrower, ABSENT, unlent, 0)
 
 
 def document(found: Iterable[Lending]) -> dict[str, Any]:
@@ -163,7 +127,29 @@ def _entry(lending: Lending) -> dict[str, Any]:
     }
 
 
-def _print_table(found: Sequence[Lending], most: int | None, *, show_headers: bool) -> None:
-    printer = TablePrinter(HEADERS, show_headers=show_headers)
-    for line in printer.lines([row for lending in found for row in rows(lending, most)]):
+def _print_table(found: Sequence[Lending], most: int | None, sort_by: str, *, show_headers: bool) -> None:
+    from kubectl_plugin.inspection.loans import loan_rows
+    from kubectl_plugin.render.jsonpath_template import sort_order
+
+    loans = [row for lending in found for row in loan_rows(lending, most)]
+    if sort_by:
+        loans = [loans[i] for i in sort_order([row.document() for row in loans], sort_by)]
+    for line in TablePrinter(HEADERS, show_headers=show_headers).lines([_cells(row) for row in loans]):
         print(line)
+
+
+def _cells(row: LoanRow) -> list[Cell]:
+    from kubectl_plugin.render.quantity_text import human
+
+    amounts = [human(row.resource, value) for value in (row.amount, row.reclaimable)]
+    return [Cell(text) for text in (*row.place, *amounts)]
+
+
+def _watch(session: CommandSession, diagnostics: Diagnostics, *, show_headers: bool) -> None:
+    """Print all loans, then each loan that changes or ends, without end."""
+    from kubectl_plugin.inspection.loan_watch import changed_loans
+
+    printer = TablePrinter(HEADERS, show_headers=show_headers)
+    for batch in changed_loans(session.client, session.scope, diagnostics.note):
+        for line in printer.lines([_cells(row) for row in batch]):
+            print(line, flush=True)

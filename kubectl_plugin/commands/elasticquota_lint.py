@@ -8,8 +8,8 @@ import click
 
 from kubectl_plugin.cli.errors import AlreadyReported
 from kubectl_plugin.cli.global_flags import global_flags
-from kubectl_plugin.render.table import counted
 from scheduler_core.model.printable import visible
+from scheduler_core.printing.counts import counted
 
 
 @click.command(name="lint")

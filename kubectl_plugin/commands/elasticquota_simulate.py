@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from kubectl_plugin.cli.errors import AlreadyReported
+from kubectl_plugin.cli.errors import AlreadyReported, CommandFailed
 from kubectl_plugin.cli.global_flags import global_flags
 from scheduler_core.errors import MusterError
 from scheduler_core.model.printable import visible
@@ -23,13 +23,19 @@ MOST_NAMED: Final = 10
     "--scenario",
     "files",
     multiple=True,
-    required=True,
     metavar="FILE",
     help="Scenario file; repeatable; -: standard input.",
 )
 @click.argument("more", nargs=-1, metavar="[FILE]...")
+@click.option("--live", is_flag=True, help="Run on the cluster as it is; nothing is written to it.")
+@click.option("--config", default="", metavar="FILE", help="With --live: the scheduler's configuration.")
+@click.option("--schema", is_flag=True, help="Print the JSON schema of scenario files.")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="Output format."
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml", "junit"]),
+    default="text",
+    help="Output format.",
 )
 @click.option(
     "--explain",
@@ -37,35 +43,92 @@ MOST_NAMED: Final = 10
     help="Print the filters and scores of every node for this pod (namespace/name).",
 )
 @global_flags
-def simulate(files: tuple[str, ...], more: tuple[str, ...], output: str, explain: str | None) -> None:
+@click.pass_context
+def simulate(
+    ctx: click.Context, /, files: tuple[str, ...], more: tuple[str, ...], output: str, **flags: Any
+) -> None:
     """Run scenario files through the scheduler and its controllers; no cluster is needed.
 
     A scenario has objects and steps; a step may have expectations. The exit code is 1 if an expectation is
-    not met, a file cannot be used, or no step has the pod of --explain.
+    not met, a file cannot be used, or no step has the pod of --explain. With --live, the scheduler runs on a
+    copy of the cluster.
 
     \b
     Examples:
       kubectl elasticquota simulate --scenario borrow.yaml
-      kubectl elasticquota simulate --scenario tests/*.yaml -o json
+      kubectl elasticquota simulate --scenario tests/*.yaml -o junit > results.xml
+      kubectl elasticquota simulate --live
+      kubectl elasticquota simulate --schema > scenario.schema.json
     """
+    if flags["schema"]:
+        print_schema()
+        return
+    _check_sources(files or more, flags)
     results: list[dict[str, Any]] = []
     problems: list[str] = []
+    explain = flags["explain"]
+    if flags["live"]:
+        results.append(_run_live(ctx, flags["config"], explain))
     for file in (*files, *more):
         _run_file(file, explain, results, problems)
     if explain and results:
         problems += unexplained(explain, results)
-    if output == "text":
-        for result in results:
-            for line in scenario_lines(result):
-                print(line)
-    else:
-        from kubectl_plugin.render.structured import encoded
-
-        sys.stdout.write(encoded({"scenarios": results}, output))
+    sys.stdout.write(_printed(results, problems, output))
     for problem in problems:
         print(visible(problem), file=sys.stderr)
     if problems or any(step.get("mismatches") for result in results for step in result["steps"]):
         raise AlreadyReported
+
+
+def print_schema() -> None:
+    """Print the JSON schema of scenario files, in the order of its types."""
+    import json
+
+    from scheduler_core.simulate import scenario_schema
+
+    print(json.dumps(scenario_schema(), indent=2))
+
+
+def _check_sources(files: Sequence[str], flags: Mapping[str, Any]) -> None:
+    """Raises click.UsageError unless there is one source of scenarios."""
+    if flags["live"] and files:
+        raise click.UsageError("--live runs on the cluster, and --scenario on files: give one of them.")
+    if not flags["live"] and not files:
+        raise click.UsageError("give --scenario FILE, or --live.")
+    if flags["config"] and not flags["live"]:
+        raise click.UsageError("--config needs --live; a scenario file has its own config.")
+
+
+def _run_live(ctx: click.Context, config: str, explain: str | None) -> dict[str, Any]:
+    """What the scheduler would do in the cluster now. Raises CommandFailed if it cannot be read."""
+    from kubectl_plugin.cluster.diagnostics import Diagnostics
+    from kubectl_plugin.cluster.session import CommandSession
+    from kubectl_plugin.live.live_world import read_world
+    from scheduler_core.simulate.run import run_as_it_is
+
+    session, diagnostics = CommandSession.of(ctx), Diagnostics()
+    live = read_world(session.client, session.namespace, diagnostics.note, config=config)
+    if live.blind:
+        raise CommandFailed(
+            f"you may not list {', '.join(live.blind)}: the scheduler cannot run without them"
+        )
+    for missing in live.unread:
+        diagnostics.note(f"note: you may not list {missing}: what depends on them is not known")
+    for error in live.skipped:
+        diagnostics.note(f"note: {error}: left out, as the scheduler leaves it out")
+    return run_as_it_is(live.world.base, "the cluster as it is", explain)
+
+
+def _printed(results: Sequence[Mapping[str, Any]], problems: Sequence[str], output: str) -> str:
+    if output == "text":
+        return "".join(f"{line}\n" for result in results for line in scenario_lines(result))
+    if output == "junit":
+        from kubectl_plugin.render.junit import junit
+
+        return junit(results, problems)
+    from kubectl_plugin.render.structured import encoded
+
+    return encoded({"scenarios": list(results)}, output)
 
 
 def unexplained(pod: str, results: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -117,7 +180,7 @@ def scenario_lines(result: Mapping[str, Any]) -> Iterator[str]:
     steps = result["steps"]
     failed = sum(bool(step.get("mismatches")) for step in steps)
     verdict = f"{failed} of {len(steps)} steps not as expected" if failed else "ok"
-    yield visible(f"{result['file']}: {result['name']}: {verdict}")
+    yield visible(": ".join(part for part in (result["file"], result["name"], verdict) if part))
     for warning in result.get("warnings", []):
         yield visible(f"  warning   {warning}")
     for step in steps:

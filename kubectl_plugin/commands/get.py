@@ -9,7 +9,8 @@ from typing import TypeVar
 import click
 
 from kubectl_plugin.cli.errors import AlreadyReported
-from kubectl_plugin.cli.get_flags import TABLES, GetOptions, check
+from kubectl_plugin.cli.get_flags import GO_TEMPLATES, TABLES, GetOptions, check
+from kubectl_plugin.cli.global_flags import connection_of
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.object_source import FoundObject, ObjectSource
 from kubectl_plugin.cluster.quota_snapshot import ObjectSelection
@@ -34,6 +35,8 @@ def run_get(
 ) -> None:
     """Carry out a `get`: a table by `print_table`, any other form from the objects of the API server.
 
+    kubectl prints Go templates.
+
     Raises the ApiError tree, KubeconfigError, click.UsageError; AlreadyReported after printed errors.
     """
     session = CommandSession.of(ctx)
@@ -43,6 +46,13 @@ def run_get(
     diagnostics = Diagnostics(ignore_not_found=options.ignore_not_found)
     if options.output.format in TABLES:
         print_table(session, selection, options, diagnostics)
+    elif options.output.format in GO_TEMPLATES:
+        from kubectl_plugin.cli.official_kubectl import print_go_template
+
+        what = source.arguments(session.client, selection, diagnostics)
+        everywhere = session.all_namespaces
+        if what:
+            print_go_template(what, options, connection_of(ctx), all_namespaces=everywhere)
     else:
         get_objects(session.client, source, selection, options, diagnostics)
     if diagnostics.failed:

@@ -11,7 +11,16 @@ import click
 
 from kubectl_plugin.cli.get_flags import GetOptions, get_flags
 from kubectl_plugin.cli.global_flags import global_flags
-from kubectl_plugin.render.table import ABSENT, Cell, Style, TablePrinter, label_text, use_color
+from kubectl_plugin.render.table import (
+    ABSENT,
+    Cell,
+    Style,
+    TablePrinter,
+    label_cells,
+    label_headers,
+    label_text,
+    use_color,
+)
 from scheduler_core.errors import ModelError
 from scheduler_core.printing.age import age
 
@@ -69,6 +78,7 @@ def print_table(
             *COLUMNS,
             *(WIDE_COLUMNS if wide else ()),
             "AGE",
+            *label_headers(options.label_columns),
             *(["LABELS"] if options.show_labels else []),
         ],
         show_headers=not options.no_headers,
@@ -116,6 +126,7 @@ def _row(group: PrintedGroup, options: GetOptions, *, namespaces: bool) -> list[
         total = ",".join(f"{name}={value}" for name, value in sorted(group.total.items()))
         cells += [_number(group.admitted), Cell(total or ABSENT)]
     cells.append(Cell(age(meta.created, time.time())))
+    cells += label_cells(meta.labels or {}, options.label_columns)
     return [*cells, Cell(label_text(meta.labels or {}))] if options.show_labels else cells
 
 

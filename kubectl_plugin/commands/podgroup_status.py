@@ -46,6 +46,7 @@ class StatusOptions:
     output: str
     no_headers: bool
     watch: bool
+    sort_by: str
     color: ColorChoice
 
 
@@ -60,6 +61,7 @@ class StatusOptions:
 )
 @click.option("--no-headers", is_flag=True, help="Do not print the header line.")
 @click.option("-w", "--watch", is_flag=True, help="After the list, print each group that changes.")
+@click.option("--sort-by", default="", metavar="PATH", help="Sort by a field of -o json: .phase, .pending.")
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
@@ -90,6 +92,8 @@ def status(ctx: click.Context, /, name: str | None, **flags: Any) -> None:
     output, wide = options.output, options.output == "wide"
     if options.watch and output not in TABLES:
         raise click.UsageError(f"-o {output} cannot be used with --watch.")
+    if options.watch and options.sort_by:
+        raise click.UsageError("--sort-by cannot be used with --watch.")
     session, diagnostics = CommandSession.of(ctx), Diagnostics()
     if name and session.all_namespaces:
         raise click.UsageError("a resource cannot be retrieved by name across all namespaces.")
@@ -108,25 +112,32 @@ def status(ctx: click.Context, /, name: str | None, **flags: Any) -> None:
         details = (detail(view, status_of(view, gang), known=known) for gang in groups)
         print("\n\n".join(map("\n".join, details)))
     else:
-        _print_all(session, view, groups, output, table, single=name is not None and len(groups) == 1)
+        statuses = _sorted([status_of(view, gang) for gang in groups], options.sort_by)
+        _print_all(session, statuses, output, table, single=name is not None and len(groups) == 1)
     if diagnostics.failed:
         raise AlreadyReported
 
 
+def _sorted(statuses: list[GroupStatus], path: str) -> list[GroupStatus]:
+    """The groups by the field at a path of their documents. Raises BadJSONPath."""
+    if not path:
+        return statuses
+    from kubectl_plugin.render.jsonpath_template import sort_order
+
+    return [statuses[i] for i in sort_order([item.document() for item in statuses], path)]
+
+
 def _print_all(
     session: CommandSession,
-    view: GroupView,
-    groups: list[Gang],
+    statuses: list[GroupStatus],
     output: str,
     table: StatusTable,
     *,
     single: bool,
 ) -> None:
-    from kubectl_plugin.cluster.group_status import status_of
     from kubectl_plugin.commands.get import no_resources
     from kubectl_plugin.render.structured import encoded, name_line
 
-    statuses = [status_of(view, gang) for gang in groups]
     documents = [status.document() for status in statuses]
     match output:
         case "json" | "yaml":
@@ -195,9 +206,9 @@ def detail(view: GroupView, status: GroupStatus, *, known: bool) -> list[str]:
     """The description of one group with its members. `known`: the reservations could be read."""
     from kubectl_plugin.cluster.group_status import state_of
 
-    facts = list(_facts(view, status, known=known))
-    width = max(len(title) for title, _ in facts) + 1
-    lines = [f"{title + ':':<{width}}  {visible(text)}" for title, text in facts]
+    told = list(facts(view, status, known=known))
+    width = max(len(title) for title, _ in told) + 1
+    lines = [f"{title + ':':<{width}}  {visible(text)}" for title, text in told]
     if not status.members:
         return lines
     now = time.time()
@@ -208,7 +219,8 @@ def detail(view: GroupView, status: GroupStatus, *, known: bool) -> list[str]:
     return [*lines, "", *TablePrinter(MEMBER_COLUMNS).lines(rows)]
 
 
-def _facts(view: GroupView, status: GroupStatus, *, known: bool) -> Iterator[tuple[str, str]]:
+def facts(view: GroupView, status: GroupStatus, *, known: bool) -> Iterator[tuple[str, str]]:
+    """The lines on the state of a group, title and text. `known`: the reservations could be read."""
     from scheduler_core.controllers.gang_conditions import ELSEWHERE
     from scheduler_core.model.conditions import find
     from scheduler_core.model.groups.gang import DIALECT_NAMES

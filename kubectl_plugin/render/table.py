@@ -73,11 +73,16 @@ class TablePrinter:
         return f"{_CODES[cell.style]}{cell.text}{_RESET}"
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 pod`, `2 pods`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def label_text(labels: Mapping[str, str]) -> str:
     """`a=b,c=d`, or `<none>`, as kubectl's --show-labels prints it."""
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or "<none>"
+
+
+def label_headers(keys: Sequence[str]) -> list[str]:
+    """Headers of the columns of labels, as kubectl prints them: `TEAM` for `example.com/team`."""
+    return [key.rpartition("/")[2].upper() for key in keys]
+
+
+def label_cells(labels: Mapping[str, str], keys: Sequence[str]) -> list[Cell]:
+    """The values of these labels; an object without one has an empty cell, as in kubectl."""
+    return [Cell(labels.get(key, "")) for key in keys]

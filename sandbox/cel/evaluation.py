@@ -96,9 +96,11 @@ def _check_call(node: FunctionCall, known: frozenset[str]) -> None:
     if node.of is not None:
         _check(node.of, known)
         if node.name in _MACROS:
-            if len(node.args) != 2 or not isinstance(node.args[0], Name):
+            most = 3 if node.name == "map" else 2
+            if not 2 <= len(node.args) <= most or not isinstance(node.args[0], Name):
                 raise CelError(f"{node.name}() takes a variable name and an expression")
-            _check(node.args[1], known | {node.args[0].name})
+            for arg in node.args[1:]:
+                _check(arg, known | {node.args[0].name})
             return
         if node.name not in METHODS:
             raise CelError(f"function {node.name!r} is not supported here")
@@ -179,6 +181,8 @@ def _call(of: Node | None, name: str, args: tuple[Node, ...], env: Environment) 
         return FUNCTIONS[name](*[_run(arg, env) for arg in args])
     target = _run(of, env)
     if name in _MACROS:
+        if len(args) == 3:
+            target, args = _macro("filter", target, args[0].name, args[1], env), (args[0], args[2])
         return _macro(name, target, args[0].name, args[1], env)
     return METHODS[name](target, *[_run(arg, env) for arg in args])
 

@@ -85,6 +85,14 @@ def _quantity(text: Any) -> int:
         raise CelError(error.problem) from None
 
 
+def _format(text: str, values: list[Any]) -> str:
+    """The text with a value in the place of each `%s`; other verbs are not supported."""
+    parts = text.split("%s")
+    if "%" in "".join(parts) or len(parts) != len(values) + 1:
+        raise CelError(f"format {text!r} does not suit {len(values)} values")
+    return parts[0] + "".join(_to_string(value) + part for value, part in zip(values, parts[1:], strict=True))
+
+
 def _is_quantity(text: Any) -> bool:
     try:
         parse_quantity(text)
@@ -130,6 +138,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "join": lambda items, separator="": separator.join(items),
     "isGreaterThan": operator.gt,
     "isLessThan": operator.lt,
+    "asApproximateFloat": lambda amount: amount / 1000,
+    "format": _format,
     "compareTo": lambda left, right: (left > right) - (left < right),
     "orValue": _or_value,
     "hasValue": _has_value,

@@ -5,9 +5,10 @@ A rule that `sandbox.cel.evaluation` does not support is reported as a failed ru
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from sandbox.cel.evaluation import Expression, compile_expression
 from sandbox.cel.syntax import CelError
@@ -17,6 +18,8 @@ from sandbox.objects import Obj
 Schema = dict[str, Any]
 _RULES = "x-kubernetes-validations"
 _SELF = frozenset({"self", "oldSelf"})
+# Longer messages, and those of several lines, are not shown.
+_MOST_MESSAGE: Final = 5 * 1024
 _REASONS = {
     "FieldValueInvalid": "Invalid value",
     "FieldValueForbidden": "Forbidden",
@@ -39,7 +42,8 @@ def _walk(schema: Schema, value: Any, old: Any, path: str) -> Iterator[StatusCau
             inner = properties.get(key, extra)
             if isinstance(inner, dict):
                 before = old.get(key) if isinstance(old, dict) else None
-                yield from _walk(inner, item, before, f"{path}.{key}" if path else key)
+                place = f"{path}[{key}]" if key not in properties else f"{path}.{key}" if path else key
+                yield from _walk(inner, item, before, place)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for index, item in enumerate(value):
             yield from _walk(schema["items"], item, _earlier(schema, item, old), f"{path}[{index}]")
@@ -60,18 +64,32 @@ def _judge(rule: Obj, schema: Schema, value: Any, old: Any, path: str) -> Iterat
     problem = _problem(text, value, old)
     if problem is None:
         return
-    message = rule.get("message") or f"failed rule: {text}"
+    message = _message(rule, value, old) or rule.get("message") or f"failed rule: {text}"
     if problem:
         message = f"rule evaluation error: {problem}"
     field = path + rule.get("fieldPath", "") if path else rule.get("fieldPath", "").lstrip(".")
     reason = rule.get("reason", "FieldValueInvalid")
     label = _REASONS.get(reason, "Invalid value")
-    shown = f'{label}: "{_shown(schema, value)}": ' if reason == "FieldValueInvalid" else f"{label}: "
+    shown = f"{label}: {_shown(value)}" if reason == "FieldValueInvalid" else f"{label}: "
     yield StatusCause(reason, f"{shown}{message}", field)
 
 
-def _shown(schema: Schema, value: Any) -> str:
-    return str(schema.get("type", "object")) if isinstance(value, dict | list) else str(value)
+def _message(rule: Obj, value: Any, old: Any) -> str:
+    """The text of `messageExpression`, empty where kube-apiserver falls back to `message`."""
+    expression = rule.get("messageExpression")
+    if not expression:
+        return ""
+    try:
+        text = _compiled(expression).evaluate({"self": value, "oldSelf": old})
+    except CelError:
+        return ""
+    text = text.strip() if isinstance(text, str) else ""
+    return "" if "\n" in text or len(text) > _MOST_MESSAGE else text
+
+
+def _shown(value: Any) -> str:
+    """The value in front of a message; kube-apiserver leaves objects and lists out."""
+    return "" if isinstance(value, dict | list) else f"{json.dumps(value, ensure_ascii=False)}: "
 
 
 def _problem(text: str, value: Any, old: Any) -> str | None:

@@ -22,6 +22,7 @@ from sandbox.demo.sum_of_min import sum_of_min
 from sandbox.demo.three_teams import three_teams
 from sandbox.demo.topology import two_users
 from sandbox.demo.two_teams import borrowing, reclaim, two_quotas
+from sandbox.demo.why_it_waits import why_it_waits
 from scheduler_core.errors import ConfigError
 
 
@@ -80,6 +81,7 @@ CHAPTERS: Final = {
     13: Chapter("The scheduler avoids busy nodes", hot_and_cold),
     14: Chapter("An indexed Job is a gang as it is", owner_as_it_is),
     15: Chapter("A JobSet and a Job with their real controllers are gangs", real_controllers, real=True),
+    16: Chapter("Why a gang waits, and what starts it", why_it_waits),
 }
 ADVICE: Final = "`make demo-controllers`"
 # The chapters after the last example of quotas have room beside it, and beside no other example.

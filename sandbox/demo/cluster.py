@@ -16,14 +16,16 @@ from typing import Any, Final
 from sandbox.api.server import ServerOptions
 from sandbox.cluster import ClusterOptions, SandboxCluster
 from sandbox.demo.nodes import NODES
-from sandbox.initial_objects import crd_dir, read_crds
+from sandbox.initial_objects import crd_dir, put_object, read_crds
 from sandbox.kinds.api_kinds import ApiKind
+from sandbox.kinds.builtin import CONFIG_MAPS
+from sandbox.marker import NAMESPACE
 from sandbox.nodes.initial_nodes import NodeShape, node
 from sandbox.processes import ChildProcesses, ProcessEnded, commands
 from sandbox.real.cluster import RealCluster
 from sandbox.real.control_plane import Binaries
 from sandbox.real.controllers import ControllerPrograms
-from sandbox.scheduler_config import at_this_server
+from sandbox.scheduler_config import as_published, at_this_server
 from sandbox.serve import Cluster
 from sandbox.signs import SIGNS, on_first
 from sandbox.store.object_store import ObjectStore
@@ -147,6 +149,7 @@ class DemoCluster:
             self._store = cluster.store
             signs = asyncio.create_task(_signs(cluster.store))
             config = at_this_server(self._config, self.kubeconfig, self.directory)
+            await put_object(cluster.registry, CONFIG_MAPS, NAMESPACE, as_published(config))
             programs = {**controllers(), **commands(self.kubeconfig, self.directory, config)}
             stack = ChildProcesses(programs, self._say, patience=STOP_SECONDS)
             await self._run(signs, *map(asyncio.create_task, (stack.run(), cluster.ended())))

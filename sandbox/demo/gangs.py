@@ -57,7 +57,7 @@ def two_gangs(play: Player) -> None:
     play.look(
         f"kubectl podgroup status {second} -n duel",
         f"PodGroup duel/{second}: only 0 of the 4 pods that must start together find a node",
-        "4 short of example.com/accelerator on 2 nodes",
+        "4 pods short: each needs 1 example.com/accelerator; 2 nodes have this resource",
     )
     play.say(f"When {first} ends, all pods of {second} start.")
     play.do(f"kubectl delete job {first} -n duel")

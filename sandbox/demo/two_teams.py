@@ -25,7 +25,11 @@ def two_quotas(play: Player) -> None:
         "A rule of the CRD refuses a min above its max. The webhook refuses a max above the hard limit of",
         "a ResourceQuota, because that limit is in another object.",
     )
-    play.do(f"kubectl apply -f {FILES}/wrong-min-over-max.yaml", "min must not exceed max", fails=True)
+    play.do(
+        f"kubectl apply -f {FILES}/wrong-min-over-max.yaml",
+        "spec.min[nvidia.com/gpu]=7 exceeds spec.max[nvidia.com/gpu]=6",
+        fails=True,
+    )
     play.do(
         f"kubectl replace -f {FILES}/wrong-max-over-hard.yaml",
         "denied the request",

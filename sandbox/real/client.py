@@ -55,9 +55,11 @@ class TokenClient:
 
     async def closed(self) -> None:
         """Wait until the connections of cancelled calls are closed, too. Raises TimeoutError after 5 s."""
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            while any(made.fileno() >= 0 for made in self._sockets):
-                await asyncio.sleep(_POLL_SECONDS)
+        deadline = asyncio.get_running_loop().time() + _CLOSE_SECONDS
+        while any(made.fileno() >= 0 for made in self._sockets):
+            if asyncio.get_running_loop().time() > deadline:
+                raise TimeoutError
+            await asyncio.sleep(_POLL_SECONDS)
 
     def _new_socket(self, address: tuple[Any, ...]) -> socket.socket:
         family, kind, protocol, *_ = address

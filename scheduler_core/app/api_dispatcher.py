@@ -17,7 +17,7 @@ from functools import partial
 from scheduler_core.app.extenders.chain import ExtenderChain
 from scheduler_core.app.extenders.http_extender import ExtenderError
 from scheduler_core.app.failures.event_aggregator import EventAggregator, pod_reference
-from scheduler_core.app.failures.failure_handler import FailureHandler
+from scheduler_core.app.failures.failure_handler import FailureHandler, PodEvents
 from scheduler_core.app.loop.inbox import BindFailed, BindRead, EvictFailed, Inbox, Timing, WriteFailed
 from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.engine.decisions import Asked, Decision, Evicted, Noticed, Placed, Rejected
@@ -73,7 +73,11 @@ class ApiDispatcher:
         self._extenders = extenders
         self._stopping = threading.Event()
         self._failure_handler = FailureHandler(
-            writer, self._warn, EventAggregator(home, waiting), waiting, wall
+            writer,
+            PodEvents(self._warn, recorder.is_postponed, recorder.withdraw),
+            EventAggregator(home, waiting),
+            waiting,
+            wall,
         )
 
     @property
@@ -257,7 +261,7 @@ class ApiDispatcher:
         self._failure_handler.handle(decision, self._wall())
 
     def _warn(self, about: ObjectReference, profile: str, reason: str, note: str) -> bool:
-        """Record a warning event about a waiting pod or its group. False if no Event has the note."""
+        """Record a warning event about a waiting pod or its group. False if it is postponed."""
         kind, action, me = names.EVENT_WARNING, "Scheduling", self._identity
         return self._recorder.record(Occurrence(about, kind, reason, action, note, profile, me, self._wall()))
 

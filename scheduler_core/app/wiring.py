@@ -23,7 +23,6 @@ from scheduler_core.app.loop.loop import Loop
 from scheduler_core.app.loop.progress import Watchdog, call_stack
 from scheduler_core.app.metrics.metrics import SampledMetrics, SchedulerMetrics, WatchMetrics
 from scheduler_core.app.metrics.sample import Sample, take_sample
-from scheduler_core.app.pod_reader import PodReader, RawSpecPod
 from scheduler_core.app.raw_nodes import RawNodes
 from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.controllers.controller import Controller
@@ -42,7 +41,7 @@ from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
-from scheduler_core.kube.watch.reading import ObjectReader
+from scheduler_core.kube.watch.reading import ObjectReader, ReadObject
 from scheduler_core.kube.watch.reflector import Reflector
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.kube.writes.recorder import EventRecorder
@@ -50,6 +49,8 @@ from scheduler_core.kube.writes.writer import ApiWriter
 from scheduler_core.logs import fields
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import DEFAULT_SCHEDULER
+from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod_reader import PodReader, RawSpecPod
 from scheduler_core.model.watched import COMPOSITES, OPTIONAL, WATCHED, Parse
 from scheduler_core.plugins.extenders import Extenders
 from scheduler_core.state.cluster import ClusterState
@@ -133,8 +134,8 @@ class RunningScheduler:
             extenders=self._extender_calls(config, client) if config.extenders else None,
         )
         record, submit = self.recorder.record, self.dispatcher.submit_write
-        pods = PodReader()
-        self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, pods.make)
+        read = partial(_read_pod, pods := PodReader())
+        self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, read)
         self.reflectors = self._reflectors(watching, pods)
         self.reporter = (
             LoadReporter(watching, self._load_view, may_write, wall) if report_node_metrics else None
@@ -162,7 +163,8 @@ class RunningScheduler:
         put = self.loop.inbox.put
 
         def put_pod(event: Event) -> None:
-            pods.forget_deleted(event)
+            if event.type == "DELETED":
+                pods.forget(event.uid)
             put(event)
 
         return [
@@ -268,6 +270,12 @@ class RunningScheduler:
     def _malformed(self, error: ModelError) -> None:
         log.warning("malformed object: %s", error, extra=fields(kind=error.kind))
         self.metrics.malformed(error.kind)
+
+
+def _read_pod(pods: PodReader, read: ReadObject) -> Pod:
+    if read.wire is None:
+        return parse_pod(read.raw())
+    return pods.make(read.wire, read.raw)
 
 
 def report_watch(resource: Resource, error: Exception) -> None:

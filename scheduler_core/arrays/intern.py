@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -47,6 +47,12 @@ class LabelColumn:
     def set(self, slot: int, value: str | None) -> None:
         """Store the value of one node."""
         self.ids[slot] = ABSENT if value is None else self.values.id(value)
+
+    def fill(self, values: Iterable[str | None]) -> None:
+        """Store the values of the first slots."""
+        number = self.values.id
+        ids = [ABSENT if value is None else number(value) for value in values]
+        self.ids[: len(ids)] = ids
 
     def grow(self, capacity: int) -> None:
         """Make room for more nodes."""

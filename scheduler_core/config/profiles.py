@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from scheduler_core.config.args.muster import CapacitySchedulingArgs
 from scheduler_core.config.plugins import (
     ALL,
     EXTENSION_POINTS,
@@ -23,6 +24,7 @@ from scheduler_core.config.schema import (
     SchedulerConfiguration,
 )
 from scheduler_core.errors import ConfigError
+from scheduler_core.model.names import CAPACITY_SCHEDULING
 
 Registry = Mapping[str, frozenset[str]]
 
@@ -62,13 +64,18 @@ def start_up_errors(config: SchedulerConfiguration, registry: Registry = KNOWN_P
     """The errors of all profiles that keep the scheduler from starting with a valid configuration."""
     errors: list[ConfigError] = []
     sorters: list[PluginRef] = []
+    readings: list[str] = []
     for i, profile in enumerate(config.profiles):
         path = index("profiles", i)
         try:
-            sorter = effective_plugins(profile, registry, path=path)["queueSort"][0]
+            plugins = effective_plugins(profile, registry, path=path)
         except ConfigErrors as found:
             errors.extend(found.errors)
             continue
+        sorter = plugins["queueSort"][0]
+        if any(ref.name == CAPACITY_SCHEDULING for ref in plugins["preFilter"]):
+            readings.append(_aggregate(profile))
+            errors += _aggregate_errors(child(path, "pluginConfig"), readings)
         sorters.append(sorter)
         if sorter != sorters[0]:
             rule = f'different queue sort plugins for profile "{profile.scheduler_name}"'
@@ -76,6 +83,19 @@ def start_up_errors(config: SchedulerConfiguration, registry: Registry = KNOWN_P
                 invalid(child(path, "plugins.queueSort"), sorter.name, f"{rule}, first: {sorters[0].name}")
             )
     return errors
+
+
+def _aggregate(profile: ProfileConfig) -> str:
+    args = plugin_args(profile, CAPACITY_SCHEDULING)
+    return (args if isinstance(args, CapacitySchedulingArgs) else CapacitySchedulingArgs()).aggregate
+
+
+def _aggregate_errors(path: str, readings: list[str]) -> list[ConfigError]:
+    """The sum of min is one limit for all pods, so all profiles with the plugin must read it alike."""
+    if readings[-1] == readings[0]:
+        return []
+    place = child(path, f"{CAPACITY_SCHEDULING}.args.aggregate")
+    return [invalid(place, readings[-1], f"must be the same for all profiles, first: {readings[0]}")]
 
 
 def plugin_args(profile: ProfileConfig, name: str) -> PluginArgs | object | None:

@@ -93,21 +93,20 @@ class QuotaStatus:
         over: dict[str, int],
         conditions: list[dict[str, Any]],
     ) -> Patch | None:
-        summary = (_use(quota, used), _amounts(over))
+        figures = status_of_use(quota, used, over)
+        summary = (figures["summary"]["used"], figures["summary"]["borrowed"])
         old = {item.type: (item.status, item.reason, item.message) for item in quota.conditions}
         new = {item["type"]: (item["status"], item["reason"], item["message"]) for item in conditions}
         reclaim = self._reclaim(state, quota)
         if quota.status_used == used and quota.summary == summary and old == new and reclaim is None:
             return None
-        stale = {name: None for name in quota.status_used if name not in used}
         return Patch(
             ELASTIC_QUOTAS,
             quota.namespace,
             quota.name,
             {
                 "status": {
-                    "used": {**stale, **to_strings(used)},
-                    "summary": {"used": summary[0], "borrowed": summary[1]},
+                    **figures,
                     "conditions": conditions,
                     **({"lastReclaim": reclaim} if reclaim is not None else {}),
                 }
@@ -191,6 +190,15 @@ def _event(quota: ElasticQuota, item: dict[str, Any], now: float) -> Create:
     reason = item["type"] if item["status"] == "True" else f"Not{item['type']}"
     regarding = reference(ELASTIC_QUOTAS, quota.namespace, quota.name, quota.uid)
     return named_warning(name, regarding, reason, "Checking", item["message"], now)
+
+
+def status_of_use(quota: ElasticQuota, used: dict[str, int], over: dict[str, int]) -> dict[str, Any]:
+    """The merge patch of the use in the status of a quota; `over` is what it borrows. Stale amounts go."""
+    stale = {name: None for name in quota.status_used if name not in used}
+    return {
+        "used": {**stale, **to_strings(used)},
+        "summary": {"used": _use(quota, used), "borrowed": _amounts(over)},
+    }
 
 
 def _use(quota: ElasticQuota, used: dict[str, int]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pods.affinity import PodNodeAffinity as Affinity
+from scheduler_core.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_core.plugins.coscheduling import Coscheduling
 from scheduler_core.plugins.extenders import Extenders
 from scheduler_core.plugins.node_affinity import NodeAffinity
@@ -18,7 +19,7 @@ from scheduler_core.state.nodes.rules import NodeRules
 
 def apply_profiles(state: ClusterState, profiles: Mapping[str, Profile]) -> None:
     """Set what the state needs to know: profile names, node inclusion rules, topology settings, extender
-    resources, and whether groups form trees.
+    resources, whether groups form trees, and how the sum of min is read (alike in all profiles).
     """
     state.unplaced.own = frozenset(profiles)
     state.gangs.forest.enabled = wants_composites(profiles)
@@ -27,6 +28,8 @@ def apply_profiles(state: ClusterState, profiles: Mapping[str, Profile]) -> None
         for plugin in profile.plugins:
             if isinstance(plugin, ClusterTopologyPlacementGroup):
                 state.topology.settings[profile.name] = plugin.settings
+            elif isinstance(plugin, CapacityScheduling):
+                state.ledger.aggregate = plugin.aggregate
             elif isinstance(plugin, Extenders):
                 if state.index.ensure(dict.fromkeys(sorted(plugin.accounted_for), 0)):
                     state.nodes.grow_rows()

@@ -6,7 +6,7 @@ Deterministic: equal objects and an equal `now` give equal decisions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -69,6 +69,7 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.config_maps import Changed
 from scheduler_core.state.events import ClusterEvent, EventKind
+from scheduler_core.state.first_pods import place_first_pods
 from scheduler_core.state.gangs.forest import Group
 from scheduler_core.state.gangs.gangs import missing, take_census
 from scheduler_core.state.gangs.held_quota import review_holds
@@ -131,6 +132,11 @@ class Scheduler:
         else:
             self.tell(put_object(self.state, obj, now), now)
         self._notifier.tell_freed(now)
+
+    def put_first_pods(self, pods: Sequence[Pod], now: float) -> None:
+        """As `put` of one pod after the other, pods with a node first; quicker where no pod is known yet."""
+        for pod in pods if self.queue.units else place_first_pods(self.state, pods, now):
+            self.put(pod, now)
 
     def remove(self, obj: Any, now: float) -> None:
         """An object is gone from the API; `obj` is its last known form."""

@@ -16,6 +16,7 @@ from scheduler_core.model.selectors import (
     EXISTS,
     GT,
     IN,
+    LT,
     NOT_EXISTS,
     NOT_IN,
     NodeTerm,
@@ -34,13 +35,18 @@ def is_in(ids: NDArray[np.int32], values: Sequence[str], known: Interner[str]) -
     return out
 
 
-def _compared(ids: NDArray[np.int32], requirement: Requirement, known: Interner[str]) -> Bool:
-    """Gt and Lt: the verdict per distinct value, then looked up per node."""
-    bound, numbers = integer(requirement.values[0]), [integer(value) for value in known.values]
-    above = requirement.operator == GT
-    if bound is None:
+def _compared(nodes: NodeView, key: str, requirements: Sequence[Requirement]) -> Bool:
+    """bool [M]: nodes whose label `key` passes all of these Gt and Lt, at the cost of one."""
+    ids, known = nodes.label(key), nodes.table.column(key).values
+    bounds = [(requirement.operator, integer(requirement.values[0])) for requirement in requirements]
+    above = max((bound for operator, bound in bounds if operator == GT and bound is not None), default=None)
+    below = min((bound for operator, bound in bounds if operator == LT and bound is not None), default=None)
+    if any(bound is None for _, bound in bounds):
         return np.zeros(len(ids), dtype=np.bool_)
-    verdicts = [n is not None and (n > bound if above else n < bound) for n in numbers]
+    numbers = (integer(value) for value in known.values)
+    verdicts = [
+        n is not None and (above is None or n > above) and (below is None or n < below) for n in numbers
+    ]
     table: Bool = np.array([*verdicts, False], dtype=np.bool_)  # [values + 1]; ABSENT reads the last
     return table[ids]
 
@@ -57,7 +63,7 @@ def match_requirement(nodes: NodeView, requirement: Requirement) -> Bool:
         return ids != ABSENT
     if requirement.operator == NOT_EXISTS:
         return ids == ABSENT
-    return _compared(ids, requirement, known)
+    return _compared(nodes, requirement.key, (requirement,))
 
 
 def _match_field(nodes: NodeView, requirement: Requirement) -> Bool:
@@ -76,8 +82,14 @@ def match_term(nodes: NodeView, term: NodeTerm) -> Bool:
     if term.empty:
         return np.zeros(len(nodes), dtype=np.bool_)
     out: Bool = np.ones(len(nodes), dtype=np.bool_)  # [M]
+    compared: dict[str, list[Requirement]] = {}
     for requirement in term.expressions:
-        out &= match_requirement(nodes, requirement)
+        if requirement.operator in (GT, LT):
+            compared.setdefault(requirement.key, []).append(requirement)
+        else:
+            out &= match_requirement(nodes, requirement)
+    for key, requirements in compared.items():
+        out &= _compared(nodes, key, requirements)
     for requirement in term.fields:
         out &= _match_field(nodes, requirement)
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 # The Lease of the process that serves `default-scheduler`.
@@ -185,3 +185,9 @@ POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
 NODES_KEPT_CONDITION: Final = "NodesKept"
 QUOTA_HELD_CONDITION: Final = "QuotaHeld"
 REASON_LIMIT_REACHED: Final = "LimitReached"
+
+# How CapacityScheduling reads the sum of min (docs/quota.md#two-readings-of-summin).
+Aggregate = Literal["AllResources", "GuaranteedResources"]
+ALL_RESOURCES: Final = "AllResources"
+GUARANTEED_RESOURCES: Final = "GuaranteedResources"
+AGGREGATES: Final[tuple[Aggregate, ...]] = (ALL_RESOURCES, GUARANTEED_RESOURCES)

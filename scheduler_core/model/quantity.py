@@ -32,6 +32,7 @@ _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
 
+@lru_cache(maxsize=1024)
 def scale_of(resource: str) -> int:
     """Decimal places kept for a resource: 3 for CPU (milli), 0 for all others.
 
@@ -47,7 +48,7 @@ def _parse(text: str, scale: int, rounding: Rounding) -> int:
         raise ModelError("", f"quantity of {len(text)} characters is too long (at most {MAX_LENGTH})")
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise ModelError("", f"{text!r} is not a quantity (expected for example 500m, 2, 1.5, 20Gi)")
+        raise ModelError("", f"{text!r} is not a quantity such as 500m, 4 or 1.5Gi")
     whole, frac = match["whole"] or "", match["frac"] or match["only"] or ""
     digits = int(whole + frac)
     suffix = match["suffix"] or ""
@@ -82,7 +83,7 @@ def parse_quantity(value: object, *, scale: int = 0, rounding: Rounding = "up") 
     if isinstance(value, str):
         return _parse(value, scale, rounding)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ModelError("", f"{value!r} is not a quantity")
+        raise ModelError("", f"{value!r} is not a quantity such as 500m, 4 or 1.5Gi")
     if isinstance(value, float):
         # repr gives the shortest text that reads back as the same number: what the user wrote.
         return _parse(repr(value), scale, rounding)
@@ -94,6 +95,16 @@ def parse_quantity(value: object, *, scale: int = 0, rounding: Rounding = "up") 
 def parse_resource(resource: str, value: object, *, rounding: Rounding = "up") -> int:
     """Quantity of a named resource in its own unit (milli for CPU)."""
     return parse_quantity(value, scale=scale_of(resource), rounding=rounding)
+
+
+def is_counted(resource: str) -> bool:
+    """Whether a resource is counted in whole units, as in Kubernetes: pods and extended resources."""
+    return resource == names.PODS or ("/" in resource and "kubernetes.io/" not in resource)
+
+
+def is_whole(value: object) -> bool:
+    """Whether a quantity is a whole number. Raises ModelError as `parse_quantity` does."""
+    return parse_quantity(value, rounding="up") == parse_quantity(value, rounding="down")
 
 
 def _decimal(value: int, scale: int) -> str:

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.quantity import INT64_MAX, Rounding, format_resource, parse_resource
+from scheduler_core.model.quantity import (
+    INT64_MAX,
+    Rounding,
+    format_resource,
+    is_counted,
+    is_whole,
+    parse_resource,
+)
 
 ResourceList = Mapping[str, int]
 
@@ -32,6 +39,15 @@ def parse_resource_list(
             raise ModelError(f"{path}[{name}]", f"{value} is negative; must be 0 or more")
         out[name] = number
     return out
+
+
+def fractions(raw: Mapping[str, Any] | None, path: str) -> tuple[tuple[str, str], ...]:
+    """The fields of a valid resource list with fractions of what is counted, each with its text, by name."""
+    return tuple(
+        (f"{path}[{name}]", str(value))
+        for name, value in sorted((raw or {}).items())
+        if is_counted(name) and not is_whole(value)
+    )
 
 
 def check_count(raw: Mapping[str, Any] | None, path: str, most: int = MAX_RESOURCES) -> None:

@@ -13,7 +13,7 @@ from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.quota_obstacles import beside_own_quota, own_quota_hints, refusal_of
 from scheduler_core.framework.queueing.widest_victims import no_possible_victims
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unresolvable, unschedulable
-from scheduler_core.model.names import CAPACITY_SCHEDULING
+from scheduler_core.model.names import ALL_RESOURCES, CAPACITY_SCHEDULING, Aggregate
 from scheduler_core.state.events import EventKind
 
 
@@ -21,13 +21,15 @@ class CapacityScheduling:
     """PreFilter by max and by the sum of min; PostFilter reclaims what other quotas borrow.
 
     The state itself charges and refunds use at Reserve. Without `cross_node` all victims are on one node
-    (docs/quota.md#preemption).
+    (docs/quota.md#preemption). `aggregate` says how the sum of min is read, for the whole cluster: the ledger
+    of the state takes it over.
     """
 
     name = CAPACITY_SCHEDULING
 
-    def __init__(self, cross_node: bool = True) -> None:
+    def __init__(self, cross_node: bool = True, aggregate: Aggregate = ALL_RESOURCES) -> None:
         self.cross_node = cross_node
+        self.aggregate: Aggregate = aggregate
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """UNSCHEDULABLE with the typed refusal as detail: evictions may help.

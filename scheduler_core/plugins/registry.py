@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -19,6 +19,7 @@ from scheduler_core.config.args.kubernetes import (
 )
 from scheduler_core.config.args.muster import (
     SEED_RESULTS,
+    CapacitySchedulingArgs,
     ClusterTopologyPlacementGroupArgs,
     CoschedulingArgs,
 )
@@ -83,6 +84,12 @@ def _spread(args: PodTopologySpreadArgs) -> Plugin:
     return PodTopologySpread(default_constraints(args), args.defaulting_type == SYSTEM_DEFAULTING)
 
 
+def _capacity(args: CapacitySchedulingArgs | None) -> Plugin:
+    args = args or CapacitySchedulingArgs()
+    # Validated: it is one of the two.
+    return CapacityScheduling(args.cross_node_preemption, cast(names.Aggregate, args.aggregate))
+
+
 def _coscheduling(args: CoschedulingArgs | None) -> Plugin:
     args = args or CoschedulingArgs()
     seconds, limit = float(args.gang_reservation_seconds), float(args.gang_reservation_limit_seconds)
@@ -106,7 +113,7 @@ def _topology(args: ClusterTopologyPlacementGroupArgs | None) -> Plugin:
 
 
 FACTORIES: Final[Mapping[str, Factory]] = {
-    names.CAPACITY_SCHEDULING: lambda args: CapacityScheduling(args is None or args.cross_node_preemption),
+    names.CAPACITY_SCHEDULING: _capacity,
     names.CLUSTER_TOPOLOGY_PLACEMENT_GROUP: _topology,
     names.COSCHEDULING: _coscheduling,
     names.DEFAULT_BINDER: lambda args: DefaultBinder(),

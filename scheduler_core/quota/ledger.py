@@ -11,11 +11,12 @@ quicker than any array, and the command line needs no numpy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from scheduler_core.errors import MusterError
-from scheduler_core.model.names import PODS
+from scheduler_core.model.names import ALL_RESOURCES, PODS, Aggregate
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 
@@ -108,10 +109,13 @@ class QuotaLedger:
     `total_used[r]` and `total_min[r]` run over namespaces that have a quota. A resource is in `total_min`
     exactly if some binding quota names it in `min`; others are outside the aggregate rule. What a
     quota uses above its max is not in `total_used`. `total_leaving` and `total_unplaced` are parts of it, and
-    `total_both` is the part that ends with either (see `Share`).
+    `total_both` is the part that ends with either (see `Share`). `unguaranteed` are the parts of these four
+    that quotas use which guarantee nothing of the resource. `aggregate` says how the rules read the sums
+    (`scheduler_core.quota.aggregate`); no sum depends on it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, aggregate: Aggregate = ALL_RESOURCES) -> None:
+        self.aggregate: Aggregate = aggregate
         self._accounts: dict[str, Account] = {}
         self._min_named: dict[str, int] = {}
         self.total_used: dict[str, int] = {}
@@ -119,6 +123,7 @@ class QuotaLedger:
         self.total_leaving: dict[str, int] = {}
         self.total_unplaced: dict[str, int] = {}
         self.total_both: dict[str, int] = {}
+        self.unguaranteed: tuple[dict[str, int], ...] = ({}, {}, {}, {})
         self.version = 0
 
     # Quotas
@@ -159,9 +164,14 @@ class QuotaLedger:
             return
         totals = (self.total_used, self.total_leaving, self.total_unplaced, self.total_both)
         for name in names:
-            for total, value in zip(totals, account.share(quota, name), strict=True):
+            share = account.share(quota, name)
+            for total, value in zip(totals, share, strict=True):
                 if value:
                     total[name] = total.get(name, 0) + sign * value
+            if not quota.min.get(name):
+                for total, value in zip(self.unguaranteed, share, strict=True):
+                    if value:
+                        total[name] = total.get(name, 0) + sign * value
 
     def quota_of(self, namespace: str) -> ElasticQuota | None:
         """The quota that binds in the namespace, or None."""
@@ -200,6 +210,26 @@ class QuotaLedger:
             self._move(account, requests, +1)
         else:
             self._move_unplaced(account, uid, +1)
+
+    def charge_all(self, namespace: str, charges: Mapping[str, ResourceList]) -> None:
+        """Count pods that have a node, by uid; raises LedgerError if one is charged already."""
+        account = self._accounts.setdefault(namespace, Account())
+        for uid in charges.keys() & account.charges.keys():
+            raise LedgerError(namespace, uid, "is charged already")
+        account.charges.update(charges)
+        # Pods of one template hold the same object.
+        alike = Counter(map(id, charges.values()))
+        amounts: dict[str, int] = {}
+        for requests in {id(requests): requests for requests in charges.values()}.values():
+            for name, value in requests.items():
+                if value and name != PODS:
+                    amounts[name] = amounts.get(name, 0) + value * alike[id(requests)]
+        amounts[PODS] = len(charges)
+        self._count(account, amounts, -1)
+        shift(account.used, amounts, +1)
+        self._count(account, amounts, +1)
+        account.known.clear()
+        self.version += 1
 
     def refund(self, namespace: str, uid: str) -> None:
         """Give a pod's charge back; raises LedgerError if it was never charged."""
@@ -254,23 +284,26 @@ class QuotaLedger:
             self._count(account, amounts, +1)
         else:
             # The same amounts as `charged`, without a new dict for every pod.
-            high = account.quotas[0].max if account.quotas else None
+            quota = account.quotas[0] if account.quotas else None
             for name, value in requests.items():
                 if value and name != PODS:
-                    self._add(account.used, high, name, sign * value)
-            self._add(account.used, high, PODS, sign)
+                    self._add(account.used, quota, name, sign * value)
+            self._add(account.used, quota, PODS, sign)
         account.known.clear()
         self.version += 1
 
-    def _add(self, used: dict[str, int], high: ResourceList | None, name: str, more: int) -> None:
-        """Count more of one resource; `high` is the max of the quota, None without a quota."""
+    def _add(self, used: dict[str, int], quota: ElasticQuota | None, name: str, more: int) -> None:
+        """Count more of one resource under the quota that binds, if any."""
         before = used.get(name, 0)
         after = used[name] = before + more
-        if high is not None:
-            limit = high.get(name)
+        if quota is not None:
+            limit = quota.max.get(name)
             if limit is not None and (before > limit or after > limit):
                 more = min(after, limit) - min(before, limit)
             self.total_used[name] = self.total_used.get(name, 0) + more
+            if not quota.min.get(name):
+                open_use = self.unguaranteed[0]
+                open_use[name] = open_use.get(name, 0) + more
 
     def _move_unplaced(self, account: Account, uid: str, sign: int) -> None:
         amounts = charged(account.charges[uid])
@@ -302,19 +335,24 @@ class QuotaLedger:
         """The use of a namespace by charged pods, per resource. Read only; resources at 0 may be absent."""
         return self._accounts.get(namespace, _UNKNOWN).used
 
-    def in_use(self, *, after_leaving: bool = False, guaranteed: bool = False) -> ResourceList:
+    def in_use(
+        self, *, after_leaving: bool = False, guaranteed: bool = False, guaranteeing: bool = False
+    ) -> ResourceList:
         """The use of all quotas together, each at most its max. Read only.
 
         With `after_leaving`, pods on their way out do not count. With `guaranteed` (for a pod that stays
         within its min), pods without a node count only up to the min of their quota: they cannot be evicted,
-        so they must not keep another quota from its min.
+        so they must not keep another quota from its min. With `guaranteeing`, of each resource only the use
+        of quotas that guarantee some of it.
         """
-        total = self.total_used
-        if after_leaving and guaranteed:
-            return less(total, self.total_both)
-        if after_leaving:
-            return less(total, self.total_leaving)
-        return less(total, self.total_unplaced) if guaranteed else total
+        part = 2 * guaranteed + after_leaving
+        total: ResourceList = self.total_used
+        if part:
+            total = less(total, (self.total_leaving, self.total_unplaced, self.total_both)[part - 1])
+        if not guaranteeing:
+            return total
+        others = self.unguaranteed[0]
+        return less(total, less(others, self.unguaranteed[part]) if part else others)
 
     def frees(
         self, namespace: str, amounts: ResourceList, *, after_leaving: bool = False, guaranteed: bool = False
@@ -362,6 +400,9 @@ class QuotaLedger:
             known, right = getattr(self, name), getattr(fresh, name)
             if not _equal(known, right) or (name == "total_min" and known != right):
                 problems.append(f"{name.replace('_', ' ')} is {known}, the quotas sum to {right}")
+        for known, right in zip(self.unguaranteed, fresh.unguaranteed, strict=True):
+            if not _equal(known, right):
+                problems.append(f"unguaranteed is {known}, the quotas sum to {right}")
         return problems
 
 

@@ -13,6 +13,13 @@ import msgspec
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.aggregate import (
+    counts_guarantees,
+    reclaims_guaranteed,
+    stays_below_min,
+    sum_limits,
+)
+from scheduler_core.quota.aggregate import guaranteed as guaranteed_by
 from scheduler_core.quota.ledger import QuotaLedger, charged, less, shift
 
 Rule = Literal["max", "sum(min)"]
@@ -76,29 +83,60 @@ def admit(
     Rule max: `used + nominated + request <= max` of the pod's own quota. Rule sum(min):
     `used of all quotas + nominated_total + request <= sum of min`, where no other quota counts with more than
     its max, and for a pod within its min not with pods above their min that have no node either
-    (`QuotaLedger.in_use`). Only strictly greater is refused, only
-    resources that the pod requests are compared, a resource absent from max is unlimited, and one that no
-    quota names in min is outside the aggregate rule. A namespace without a quota is always admitted.
+    (`QuotaLedger.in_use`). Only strictly greater is refused, and only requested resources are compared. A
+    resource absent from max is unlimited, one that no quota names in min is outside the second rule;
+    `sum_limits` says which others are. A namespace without a quota is always admitted.
     With `after_leaving`, pods on their way out do not count. With `beyond_max`, the rule max is not checked.
     `held` is what the quota holds for waiting groups that go before the pod. It counts as use of the quota,
     in the second rule only if the min of the quota has no room for both; other quotas never see it.
     """
+    return admit_charge(
+        ledger,
+        namespace,
+        charged(requests),
+        nominated=nominated,
+        nominated_total=nominated_total,
+        after_leaving=after_leaving,
+        beyond_max=beyond_max,
+        held=held,
+        holder=holder,
+    )
+
+
+def admit_charge(
+    ledger: QuotaLedger,
+    namespace: str,
+    demand: ResourceList,
+    *,
+    nominated: ResourceList = _NOTHING,
+    nominated_total: ResourceList = _NOTHING,
+    after_leaving: bool = False,
+    beyond_max: bool = False,
+    held: ResourceList = _NOTHING,
+    holder: str = "",
+) -> Refusal | None:
+    """`admit` for a charge, which may be that of several pods together."""
     quota = ledger.quota_of(namespace)
     if quota is None:
         return None
     used: ResourceList = ledger.used(namespace)
     if after_leaving:
         used = less(used, ledger.leaving(namespace))
-    demand = charged(requests)
     unplaced = any(ledger.total_unplaced.values())
     guaranteed = unplaced and charge_within_min(ledger, quota, demand, nominated)
-    total_used = ledger.in_use(after_leaving=after_leaving, guaranteed=guaranteed)
+    before = _sum(nominated, held) if held else nominated
+    total_used = ledger.in_use(
+        after_leaving=after_leaving,
+        guaranteed=guaranteed,
+        guaranteeing=counts_guarantees(ledger, quota, demand, before),
+    )
     held_total = held
-    if held and charge_within_min(ledger, quota, demand, _sum(nominated, held)):
+    if held and charge_within_min(ledger, quota, demand, before):
         held_total = _NOTHING
+    sums = sum_limits(ledger, quota, demand, before)
     rules: tuple[tuple[Rule, ResourceList, ResourceList, ResourceList, ResourceList], ...] = (
         ("max", quota.max, used, nominated, held),
-        ("sum(min)", ledger.total_min, total_used, nominated_total, held_total),
+        ("sum(min)", sums, total_used, nominated_total, held_total),
     )
     names = sorted(demand)
     for rule, limits, taken, others, kept in rules[1:] if beyond_max else rules:
@@ -141,19 +179,37 @@ def charge_within_min(
     ledger: QuotaLedger, quota: ElasticQuota, charge: ResourceList, nominated: ResourceList = _NOTHING
 ) -> bool:
     """As `within_min`, for the charge of one pod or of a whole group."""
-    names = relevant(ledger, quota)
-    used = less(ledger.used(quota.namespace), ledger.leaving(quota.namespace))
-    return all(
-        used.get(name, 0) + nominated.get(name, 0) + asked <= quota.min.get(name, 0)
-        for name, asked in charge.items()
-        if asked > 0 and name in names
-    )
+    return stays_below_min(ledger, quota, relevant(ledger, quota), charge, nominated)
 
 
-def over_min(ledger: QuotaLedger, quota: ElasticQuota) -> bool:
-    """Whether running pods of a quota, without those on their way out, exceed its min in any resource."""
-    used = lendable(ledger, quota)
-    return any(used.get(name, 0) > quota.min.get(name, 0) for name in relevant(ledger, quota))
+def may_reclaim(
+    ledger: QuotaLedger, quota: ElasticQuota, charge: ResourceList, nominated: ResourceList = _NOTHING
+) -> bool:
+    """Whether a charge may take pods of other quotas: of those that borrow if it is within its min, else of
+    those that exceed what they are guaranteed (`reclaims_guaranteed`).
+    """
+    if charge_within_min(ledger, quota, charge, nominated):
+        return True
+    return reclaims_guaranteed(ledger, quota, charge, nominated)
+
+
+def reclaimable_from(ledger: QuotaLedger, quota: ElasticQuota, *, borrows: bool) -> set[str]:
+    """The resources in which use above the min of a quota makes its pods victims of a reclaim.
+
+    All relevant ones; if the preemptor itself borrows, only what the quota guarantees. So of two quotas that
+    stay within their guarantees and borrow something else, neither takes pods of the other.
+    """
+    names = guaranteed_by(quota) if borrows else frozenset()
+    return set(names) if names else relevant(ledger, quota)
+
+
+def over_min(ledger: QuotaLedger, quota: ElasticQuota, *, borrows: bool = False) -> bool:
+    """Whether running pods of a quota, without those on their way out, exceed its min in any resource.
+
+    `borrows`: as a preemptor sees it that borrows itself, see `reclaimable_from`.
+    """
+    used, names = lendable(ledger, quota), reclaimable_from(ledger, quota, borrows=borrows)
+    return any(used.get(name, 0) > quota.min.get(name, 0) for name in names)
 
 
 def lendable(ledger: QuotaLedger, quota: ElasticQuota) -> ResourceList:
@@ -210,14 +266,14 @@ def borrows_guaranteed(
 ) -> bool:
     """Whether a group would borrow room that evictions take from the min of other quotas.
 
-    `charge` is the use of the group, `freed` the use of its victims by namespace. A group within its min may
-    take more than a quota borrows, as pods cannot be divided.
+    `charge` is the use of the group, `freed` the use of its victims by namespace. A group that may reclaim
+    can take more than a quota borrows, as pods cannot be divided.
     """
     quota = ledger.quota_of(namespace)
     if quota is None:
         return False
     own = freed.get(namespace, _NOTHING)
-    if charge_within_min(ledger, quota, charge, {name: -value for name, value in own.items()}):
+    if may_reclaim(ledger, quota, charge, {name: -value for name, value in own.items()}):
         return False
     for space, taken in freed.items():
         other = ledger.quota_of(space)

@@ -1,6 +1,7 @@
 """Validation rules of ElasticQuotas (docs/quota.md#what-is-legal).
 
-The rules are min <= max <= hard, one quota per namespace, and a sum of min within the cluster. Every function
+The rules are min <= max <= hard, whole numbers of what is counted, one quota per namespace, and a sum of
+min within the cluster. Every function
 returns findings and never raises: the webhook refuses with them, the command line reports them. Stored
 objects can break rules too: they existed before the webhook, or were written while it was away, or a node
 left.
@@ -52,6 +53,18 @@ def check_bounds(quota: ElasticQuota) -> list[Violation]:
     ]
 
 
+def check_whole(subject: str, fractional: Iterable[tuple[str, str]]) -> list[Violation]:
+    """Whole numbers of what is counted: `fractional` are the fields with fractions, and their texts."""
+    return [
+        Violation(subject, field, text, f"is not a whole number, as {_resource_of(field)} is counted")
+        for field, text in fractional
+    ]
+
+
+def _resource_of(field: str) -> str:
+    return field.partition("[")[2].rstrip("]")
+
+
 def check_use(quota: ElasticQuota) -> list[Violation]:
     """used <= max for every resource that max names, by `status.used`, which the scheduler writes."""
     return [
@@ -92,7 +105,7 @@ def check_resource_quota(native: ResourceQuota, quotas: Iterable[ElasticQuota]) 
     limits = native.hard_of_requests()
     for quota in quotas:
         for violation in check_hard(quota, [native]):
-            name = violation.field.partition("[")[2].rstrip("]")
+            name = _resource_of(violation.field)
             key, hard = limits[name]
             found.append(
                 Violation(
@@ -177,7 +190,7 @@ def notes(quota: ElasticQuota, resource_quotas: Iterable[ResourceQuota]) -> list
     return found
 
 
-Rule = Literal["bounds", "hard", "single", "capacity", "max"]
+Rule = Literal["whole", "bounds", "hard", "single", "capacity", "max"]
 
 
 class BrokenRule(msgspec.Struct, frozen=True):
@@ -203,7 +216,8 @@ class ValidationContext(msgspec.Struct, frozen=True, eq=False):
 
 def broken_rules(quota: ElasticQuota, beside: ValidationContext) -> list[BrokenRule]:
     """Every rule that a quota breaks, without repeats."""
-    found = [BrokenRule("bounds", item, quota) for item in check_bounds(quota)]
+    found = [BrokenRule("whole", item, quota) for item in check_whole(_subject(quota), quota.fractional)]
+    found += [BrokenRule("bounds", item, quota) for item in check_bounds(quota)]
     found += [BrokenRule("hard", item, quota) for item in check_hard(quota, beside.natives)]
     found += [BrokenRule("single", item, quota) for item in check_single(quota, beside.siblings)]
     if beside.room is not None:
@@ -230,8 +244,9 @@ def ratcheted(
 def _worsened(broken: BrokenRule, new: ElasticQuota, old: ElasticQuota) -> bool:
     if broken.rule == "single":
         return False
-    field, _, rest = broken.violation.field.partition("[")
-    name = rest.rstrip("]")
+    if broken.rule == "whole":
+        return (broken.violation.field, broken.violation.value) not in old.fractional
+    field, name = broken.violation.field.partition("[")[0], _resource_of(broken.violation.field)
     if field == "spec.max":
         return new.max[name] > old.max[name]
     raised = new.min[name] > old.min[name]
@@ -239,7 +254,7 @@ def _worsened(broken: BrokenRule, new: ElasticQuota, old: ElasticQuota) -> bool:
 
 
 def validate_stored(quotas: Sequence[ElasticQuota], natives: Iterable[ResourceQuota]) -> list[BrokenRule]:
-    """The rules that stored quotas break: `bounds`, `hard`, `single` and `max`.
+    """The rules that stored quotas break: `whole`, `bounds`, `hard`, `single` and `max`.
 
     The use of a namespace counts against the quota that binds it.
     """

@@ -2,117 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from scheduler_core.errors import ConfigError, ModelError
+import msgspec
+
+from scheduler_core.errors import ModelError
 from scheduler_core.model.quantity import parse_quantity
 
-_EVENT_KEYS: Final = ("object", "reason", "contains")
-_CONDITION_KEYS: Final = ("type", "status", "reason", "contains", "observedGeneration", "kind", "apiVersion")
+
+class ExpectationOutcome(msgspec.Struct, frozen=True):
+    """One expectation, in words, and how the report differs from it: empty if it is met."""
+
+    expectation: str
+    mismatches: tuple[str, ...] = ()
 
 
-def check_expectation(expect: Any, path: str) -> None:
-    """Check the form of expectations. Raises ConfigError with the path of what is not allowed."""
-    if not isinstance(expect, Mapping):
-        raise ConfigError(path, f"must be a mapping, not {type(expect).__name__}")
-    for key, value in expect.items():
-        check = _CHECKS.get(key)
-        if check is None:
-            known = ", ".join(sorted(_CHECKS))
-            raise ConfigError(f"{path}.{key}", f"unknown key; known are {known}")
-        if value is not None:
-            check(value, f"{path}.{key}")
-
-
-def _is_names(value: Any, path: str) -> None:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ConfigError(path, "must be a list of pods, each as namespace/name")
-
-
-def _is_choice(value: Any, path: str) -> None:
-    if not isinstance(value, Mapping) or value.keys() != {"count", "from"}:
-        raise ConfigError(path, "must have count and from")
-    if not isinstance(value["count"], int) or isinstance(value["count"], bool) or value["count"] < 0:
-        raise ConfigError(f"{path}.count", f"{value['count']!r} must be a whole number, 0 or more")
-    _is_names(value["from"], f"{path}.from")
-
-
-def _is_map(value: Any, path: str) -> None:
-    if not isinstance(value, Mapping):
-        raise ConfigError(path, f"must be a mapping, not {type(value).__name__}")
-
-
-def _is_statuses(value: Any, path: str) -> None:
-    _is_map(value, path)
-    for name, status in value.items():
-        _is_map(status, f"{path}[{name}]")
-
-
-def _is_conditions(value: Any, path: str) -> None:
-    _is_map(value, path)
-    for name, wanted in value.items():
-        if wanted is None:
-            continue
-        several = isinstance(wanted, list)
-        for i, item in enumerate(wanted if several else [wanted]):
-            place = f"{path}[{name}]" + (f"[{i}]" if several else "")
-            _is_map(item, place)
-            for key in item:
-                if key not in _CONDITION_KEYS:
-                    problem = f"unknown key; known are {', '.join(_CONDITION_KEYS)}"
-                    raise ConfigError(f"{place}.{key}", problem)
-            if "type" not in item:
-                raise ConfigError(f"{place}.type", "is required")
-
-
-def _is_events(value: Any, path: str) -> None:
-    if not isinstance(value, list):
-        raise ConfigError(path, "must be a list")
-    for i, event in enumerate(value):
-        _is_map(event, f"{path}[{i}]")
-        for key in event:
-            if key not in _EVENT_KEYS:
-                problem = f"unknown key; known are {', '.join(_EVENT_KEYS)}"
-                raise ConfigError(f"{path}[{i}].{key}", problem)
-
-
-_CHECKS: Final[Mapping[str, Callable[[Any, str], None]]] = {
-    "bound": _is_names,
-    "boundAny": _is_choice,
-    "boundOn": _is_map,
-    "pending": _is_names,
-    "evicted": _is_names,
-    "evictedAny": _is_choice,
-    "status": _is_statuses,
-    "conditions": _is_conditions,
-    "budgets": _is_map,
-    "events": _is_events,
-}
+def outcomes(expect: Mapping[str, Any], report: Mapping[str, Any]) -> list[ExpectationOutcome]:
+    """One outcome per pod, object or event that is expected, in the order of the report's keys."""
+    return list(_outcomes(expect, report))
 
 
 def mismatches(expect: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
     """One text per difference between the report and the expectation; empty if they agree."""
-    bound, pending = report["bound"], report["pending"]
+    return [text for outcome in outcomes(expect, report) for text in outcome.mismatches]
+
+
+def _outcomes(expect: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[ExpectationOutcome]:
+    bound = report["bound"]
     evicted = {item["pod"] for item in report["evicted"]}
-    found = [_misplaced(pod, "bound", report) for pod in expect.get("bound") or () if pod not in bound]
-    found += [_misplaced(pod, "pending", report) for pod in expect.get("pending") or () if pod not in pending]
-    placed = (expect.get("boundOn") or {}).items()
-    found += [_misplaced(pod, f"on {node}", report) for pod, node in placed if bound.get(pod) != node]
+    for pod in expect.get("bound") or ():
+        yield _of_pod(pod, "bound", pod in bound, report)
+    for pod in expect.get("pending") or ():
+        yield _of_pod(pod, "pending", pod in report["pending"], report)
+    for pod, node in (expect.get("boundOn") or {}).items():
+        yield _of_pod(pod, f"on {node}", bound.get(pod) == node, report)
     if expect.get("boundAny") is not None:
-        found += _count("bound", expect["boundAny"], set(bound))
-    if "evicted" in expect and set(expect["evicted"] or ()) != evicted:
-        found.append(f"evicted: expected {listed(expect['evicted'] or ())}, got {listed(evicted)}")
+        yield _count("bound", expect["boundAny"], set(bound))
+    if "evicted" in expect:
+        yield _evicted(expect["evicted"] or (), evicted)
     if expect.get("evictedAny") is not None:
-        found += _count("evicted", expect["evictedAny"], evicted)
+        yield _count("evicted", expect["evictedAny"], evicted)
     for name, status in (expect.get("status") or {}).items():
-        found += _status(name, status, report["status"].get(name) or {})
+        yield ExpectationOutcome(
+            f"status of {name}", tuple(_status(name, status, report["status"].get(name) or {}))
+        )
     for group, wanted in (expect.get("conditions") or {}).items():
-        found += _conditions(group, wanted, report["conditions"])
+        yield ExpectationOutcome(
+            f"conditions of {group}", tuple(_conditions(group, wanted, report["conditions"]))
+        )
     if "budgets" in expect:
-        found += _budgets(expect["budgets"] or {}, report["budgets"])
-    found += _events(expect.get("events") or (), report["events"])
-    return found
+        yield ExpectationOutcome("budgets", tuple(_budgets(expect["budgets"] or {}, report["budgets"])))
+    for want in expect.get("events") or ():
+        yield ExpectationOutcome(f"event {_event(want)}", tuple(_events(want, report["events"])))
 
 
 def listed(names: Iterable[str]) -> str:
@@ -131,15 +73,21 @@ def _place(pod: str, report: Mapping[str, Any]) -> str:
     return "no such pod"
 
 
-def _misplaced(pod: str, expected: str, report: Mapping[str, Any]) -> str:
-    return f"{pod}: expected {expected}, got {_place(pod, report)}"
+def _of_pod(pod: str, expected: str, met: bool, report: Mapping[str, Any]) -> ExpectationOutcome:
+    text = () if met else (f"{pod}: expected {expected}, got {_place(pod, report)}",)
+    return ExpectationOutcome(f"{pod} {expected}", text)
 
 
-def _count(what: str, expected: Mapping[str, Any], actual: set[str]) -> list[str]:
+def _evicted(expected: Iterable[str], actual: set[str]) -> ExpectationOutcome:
+    text = f"evicted: expected {listed(expected)}, got {listed(actual)}"
+    return ExpectationOutcome(f"evicted {listed(expected)}", () if set(expected) == actual else (text,))
+
+
+def _count(what: str, expected: Mapping[str, Any], actual: set[str]) -> ExpectationOutcome:
     hit = actual & set(expected["from"])
-    if len(hit) == expected["count"]:
-        return []
-    return [f"{what}: expected {expected['count']} of {listed(expected['from'])}, got {listed(hit)}"]
+    some = f"{expected['count']} of {listed(expected['from'])}"
+    text = f"{what}: expected {some}, got {listed(hit)}"
+    return ExpectationOutcome(f"{what} {some}", () if len(hit) == expected["count"] else (text,))
 
 
 def _same(expected: Any, actual: Any) -> bool:
@@ -230,19 +178,17 @@ def _words(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def _events(expected: Sequence[Mapping[str, Any]], actual: Sequence[Mapping[str, str]]) -> list[str]:
-    found = []
-    for want in expected:
-        told = [event for event in actual if event["object"] == want.get("object", event["object"])]
-        hit = any(
-            event["reason"] == want.get("reason", event["reason"])
-            and str(want.get("contains", "")) in event["message"]
-            for event in told
-        )
-        if not hit:
-            had = {f"{event['reason']} ({event['message']})" for event in told} if "object" in want else ()
-            found.append(f"events: expected {_event(want)}, got {listed(had)}")
-    return found
+def _events(want: Mapping[str, Any], actual: Sequence[Mapping[str, str]]) -> list[str]:
+    told = [event for event in actual if event["object"] == want.get("object", event["object"])]
+    hit = any(
+        event["reason"] == want.get("reason", event["reason"])
+        and str(want.get("contains", "")) in event["message"]
+        for event in told
+    )
+    if hit:
+        return []
+    had = {f"{event['reason']} ({event['message']})" for event in told} if "object" in want else ()
+    return [f"events: expected {_event(want)}, got {listed(had)}"]
 
 
 def _event(want: Mapping[str, Any]) -> str:

@@ -88,6 +88,16 @@ def _group(api_version: str) -> str:
     return api_version.rpartition("/")[0]
 
 
+def api_versions() -> dict[str, list[str]]:
+    """The kinds that a scenario may contain, each with the versions that serve it."""
+    return {name: [kind.api_version for kind in served] for name, served in _BY_NAME.items()}
+
+
+def has_reader(name: str) -> bool:
+    """Whether the scheduler reads objects of this kind."""
+    return any(kind.parse is not None for kind in _BY_NAME.get(name, ()))
+
+
 def is_namespaced(name: str) -> bool:
     """Whether a kind is namespaced; unknown kinds count as namespaced."""
     return name not in _BY_NAME or _BY_NAME[name][0].namespaced

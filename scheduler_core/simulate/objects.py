@@ -53,13 +53,52 @@ def _key_in(resource: Resource, namespace: str, name: str) -> Key:
     return kind, namespace if resource.namespaced else "", name
 
 
+class Unread(msgspec.Struct, frozen=True):
+    """An object as JSON, as a server listed it; a list's items have no `kind` and `apiVersion`."""
+
+    raw: bytes | msgspec.Raw
+    kind: str
+    api_version: str
+
+    def read(self) -> Object:
+        """The object as a dict."""
+        return {"apiVersion": self.api_version, "kind": self.kind} | msgspec.json.decode(self.raw)
+
+
 class Objects:
-    """Objects by kind, namespace and name. `clock()` gives the time, in seconds since the epoch."""
+    """Objects by kind, namespace and name. `clock()` gives the time, in seconds since the epoch.
+
+    Stored objects are never changed, only replaced: a copy of the store shares them.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._objects: dict[Key, Object] = {}
+        self._objects: dict[Key, Object | Unread] = {}
         self._serial = 0
+
+    def copy(self, clock: Callable[[], float]) -> Objects:
+        """The same objects in a store of its own."""
+        twin = Objects(clock)
+        twin._objects, twin._serial = dict(self._objects), self._serial
+        return twin
+
+    def adopt(self, key: Key, obj: Unread) -> None:
+        """Add or replace an object as a server holds it. It is decoded when somebody needs it."""
+        self._objects[key] = obj
+
+    def restore(self, key: Key, obj: Object | None) -> None:
+        """Put back what was there before a write; None: nothing was."""
+        if obj is None:
+            self._objects.pop(key, None)
+        else:
+            self._objects[key] = obj
+
+    def keys(self) -> list[Key]:
+        """The keys of all objects, in order of creation."""
+        return list(self._objects)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._objects
 
     def _stamp(self) -> str:
         """A time at least a millisecond later than all before."""
@@ -68,11 +107,19 @@ class Objects:
 
     def get(self, key: Key) -> Object | None:
         """The object, or None."""
-        return self._objects.get(key)
+        found = self._objects.get(key)
+        if isinstance(found, Unread):
+            found = self._objects[key] = found.read()
+        return found
+
+    def _pop(self, key: Key) -> Object:
+        found = self._objects.pop(key)
+        return found.read() if isinstance(found, Unread) else found
 
     def all(self, kind: str) -> list[Object]:
         """All objects of a kind, of any API group, in order of creation."""
-        return [obj for key, obj in self._objects.items() if key[0].partition(".")[0] == kind]
+        keys = [key for key in self._objects if key[0].partition(".")[0] == kind]
+        return [obj for key in keys if (obj := self.get(key)) is not None]
 
     def label(self, key: Key) -> str:
         """The label of an object; with the API group if another group has one of this name there."""
@@ -101,7 +148,7 @@ class Objects:
     def update(self, given: Mapping[str, Any], path: str) -> Change:
         """Replace an object whole, status included; it keeps uid and creation time unless given."""
         key = key_of(given)
-        old = self._objects.get(key)
+        old = self.get(key)
         if old is None:
             raise ConfigError(path, f"{label(key)} does not exist")
         obj = _as_read(given)
@@ -119,13 +166,13 @@ class Objects:
             raise ConfigError(f"{path}.metadata.name", "is required")
         if key not in self._objects:
             raise ConfigError(path, f"{label(key)} does not exist")
-        return Change(key, self._objects.pop(key), gone=True)
+        return Change(key, self._pop(key), gone=True)
 
     def _complete_pod(self, obj: Object, stamp: str) -> None:
         """Set the fields that admission and the kubelet would set: priority, phase, start time."""
         spec = obj["spec"] = obj.get("spec") or {}
         status = obj["status"] = obj.get("status") or {}
-        cls = self._objects.get(("PriorityClass", "", str(spec.get("priorityClassName") or "")))
+        cls = self.get(("PriorityClass", "", str(spec.get("priorityClassName") or "")))
         if cls is not None and spec.get("priority") is None:
             spec["priority"] = cls.get("value", 0)
             spec.setdefault("preemptionPolicy", cls.get("preemptionPolicy"))
@@ -135,9 +182,10 @@ class Objects:
 
     def _store(self, key: Key, obj: Object) -> Change:
         self._serial += 1
+        meta = {**obj["metadata"], "resourceVersion": str(self._serial)}
         if key[1]:
-            obj["metadata"]["namespace"] = key[1]
-        obj["metadata"]["resourceVersion"] = str(self._serial)
+            meta["namespace"] = key[1]
+        obj = {**obj, "metadata": meta}
         self._objects[key] = obj
         return Change(key, obj)
 
@@ -161,34 +209,32 @@ class Objects:
 
     def _bind(self, write: Bind) -> list[Change]:
         key = ("Pod", write.namespace, write.name)
-        old = self._objects.get(key)
+        old = self.get(key)
         if old is None or old["metadata"]["uid"] != write.uid or old["spec"].get("nodeName"):
             return []
-        obj = copy.deepcopy(old)
         stamp = self._stamp()
-        obj["spec"]["nodeName"] = write.node
         scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp}
-        others = [c for c in obj["status"].get("conditions") or [] if c.get("type") != "PodScheduled"]
-        obj["status"] |= {"phase": "Running", "startTime": stamp, "conditions": [*others, scheduled]}
-        obj["status"].pop("nominatedNodeName", None)
-        return [self._store(key, obj)]
+        others = [c for c in old["status"].get("conditions") or [] if c.get("type") != "PodScheduled"]
+        status = {"phase": "Running", "startTime": stamp, "conditions": [*others, scheduled]}
+        bound = {"spec": {"nodeName": write.node}, "status": {**status, "nominatedNodeName": None}}
+        return [self._store(key, merge_patch(old, bound))]
 
     def _remove(self, key: Key, uid: str) -> list[Change]:
-        old = self._objects.get(key)
+        old = self.get(key)
         if old is None or (uid and old["metadata"]["uid"] != uid):
             return []
-        return [Change(key, self._objects.pop(key), gone=True)]
+        return [Change(key, self._pop(key), gone=True)]
 
     def _patch(self, write: Patch) -> list[Change]:
         key = _key_in(write.resource, write.namespace, write.name)
-        old = self._objects.get(key)
+        old = self.get(key)
         if old is None or not isinstance(write.body, Mapping):
             return []
         meta = old["metadata"]
         stale = write.resource_version and write.resource_version != meta["resourceVersion"]
         if stale or (write.uid and write.uid != meta["uid"]):
             return []
-        obj = merge_patch(copy.deepcopy(old), write.body)
+        obj = merge_patch(old, write.body)
         return [self._store(key, obj)] if obj != old else []
 
 
@@ -203,8 +249,11 @@ def _as_read(given: Mapping[str, Any]) -> Object:
 
 
 def merge_patch(target: Any, patch: Mapping[str, Any]) -> Any:
-    """RFC 7386: maps merge, null removes, everything else replaces."""
-    out = target if isinstance(target, dict) else {}
+    """RFC 7386: maps merge, null removes, everything else replaces. The target stays as it is.
+
+    The result shares with it what the patch does not change.
+    """
+    out = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
             out.pop(key, None)

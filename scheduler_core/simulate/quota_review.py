@@ -21,6 +21,7 @@ from scheduler_core.quota.validation import (
     broken_rules,
     check_bounds,
     check_resource_quota,
+    check_whole,
     ratcheted,
 )
 from scheduler_core.simulate.objects import Change
@@ -37,7 +38,7 @@ def written_quota(change: Change) -> Quota | None:
     if change.key[0] != ELASTIC_QUOTA:
         return None
     quota = parse_elastic_quota(change.obj)
-    for violation in check_bounds(quota):
+    for violation in (*check_whole(f"ElasticQuota {quota.key}", quota.fractional), *check_bounds(quota)):
         raise ModelError("", str(violation))
     return quota
 

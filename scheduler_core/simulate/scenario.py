@@ -14,14 +14,13 @@ from scheduler_core.config.load import muster_config
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.duration import parse_duration
 from scheduler_core.model.timestamps import parse_time
-from scheduler_core.simulate.expect import check_expectation
+from scheduler_core.simulate.expected_form import check_expectation
+from scheduler_core.simulate.format import ScenarioForm, StepForm, check_keys, keys_of
 from scheduler_core.simulate.kinds import check_kind
 
-_START: Final = parse_time("2026-01-01T00:00:00Z")
+START: Final = parse_time("2026-01-01T00:00:00Z")
 # The latest time of the clock that is a valid date.
 _LONGEST: Final = 100 * 365 * 86400.0
-_SCENARIO_KEYS: Final = {"name", "config", "now", "objects", "steps", "description"}
-_STEP_KEYS: Final = {"name", "create", "update", "delete", "advance", "expect"}
 
 Objects = tuple[dict[str, Any], ...]
 
@@ -83,7 +82,7 @@ def _one_line(error: Exception) -> str:
 
 def _scenario(document: Any, file: str) -> Scenario:
     data = _mapping(document, "")
-    _known_keys(data, _SCENARIO_KEYS, "")
+    check_keys(data, keys_of(ScenarioForm), "")
     objects = _objects(data.get("objects"), "objects")
     steps = data.get("steps", [])
     steps = [] if steps is None else steps
@@ -102,7 +101,7 @@ def _scenario(document: Any, file: str) -> Scenario:
 
 def _step(document: Any, path: str) -> ScenarioStep:
     data = _mapping(document, path)
-    _known_keys(data, _STEP_KEYS, path)
+    check_keys(data, keys_of(StepForm), path)
     expect = data.get("expect")
     if expect is not None:
         check_expectation(expect, f"{path}.expect")
@@ -119,13 +118,6 @@ def _mapping(value: Any, path: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(path, f"must be a mapping, not {type(value).__name__}")
     return value
-
-
-def _known_keys(data: Mapping[str, Any], known: set[str], path: str) -> None:
-    for key in data:
-        if key not in known:
-            place = f"{path}.{key}" if path else str(key)
-            raise ConfigError(place, f"unknown key; known are {', '.join(sorted(known))}")
 
 
 def _objects(value: Any, path: str) -> Objects:
@@ -145,7 +137,7 @@ def _objects(value: Any, path: str) -> Objects:
 
 def _now(value: Any) -> float:
     if value is None:
-        return _START
+        return START
     try:
         return parse_time(str(value), zone=UTC)
     except ValueError:

@@ -92,6 +92,12 @@ class ClusterState:
             regrouped = [*regrouped, ClusterEvent(EventKind.QUOTA, namespace=pod.namespace)]
         return [*regrouped, *events] if regrouped else events
 
+    @property
+    def follows_pods(self) -> bool:
+        """Whether charges of admission, nominations or columns of load depend on each pod that comes."""
+        charged, nominated = self.unplaced.pending_charges.by_namespace, len(self.nominations)
+        return bool(charged or nominated or self.load.recorded)
+
     def _put_pod(self, pod: Pod, old: Pod | None, now: float | None) -> list[ClusterEvent]:
         placement = self.placed.get(pod.uid)
         holds = pod.assigned and not pod.finished

@@ -17,13 +17,13 @@ import yaml
 
 from scheduler_core.app.load_reporter import NODE_USAGE, POD_USAGE
 from scheduler_core.model import kinds
+from scheduler_core.model.admission_webhooks import NAME
 from scheduler_core.model.groups.gang import RESOURCES
 from scheduler_core.model.kinds import Resource
 from scheduler_core.model.watched import WATCHED as SCHEDULER_WATCHED
 from tests.chart.api_calls import Call, calls
 from tests.chart.rendering import CASES, CHART, NAMESPACE, Obj, objects, of_kind
 from tests.tools import chart_gang_owners
-from webhook.certs.registration import NAME
 from webhook.owner_gangs.table import built_in, read_entries
 from webhook.view.cache import WATCHED as WEBHOOK_WATCHED
 from webhook.view.owners import WORKLOADS

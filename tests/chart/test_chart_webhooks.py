@@ -1,4 +1,4 @@
-"""The webhooks that the chart registers are those of `webhook.certs.registration`, their one source."""
+"""The webhooks that the chart registers are those of `scheduler_core.model.admission_webhooks`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
+from scheduler_core.model.admission_webhooks import (
+    WebhookEndpoint,
+    mutating_configuration,
+    validating_configuration,
+)
 from scheduler_core.model.names import EXEMPT_NAMESPACES
 from tests.chart.rendering import CASES, CHART, NAMESPACE, VALUES, objects, of_kind
 from tests.tools.chart_webhooks import FILE, text
-from webhook.certs.registration import WebhookEndpoint, mutating_configuration, validating_configuration
 
 KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 ELSEWHERE = "batch"

@@ -149,6 +149,25 @@ def test_a_server_that_agrees_on_http_2_and_then_says_nothing_gets_http_1(front:
     assert front.requests[HTTP_1] > 0
 
 
+def test_no_connection_is_used_again_after_a_new_one_was_silent_from_the_start(server: FaultServer) -> None:
+    """A writer that waits for a handshake reads answers late, so it cannot tell which connections live."""
+    with Http2Front(server, protocols=(HTTP_1,)) as front, Relay(front.port) as relay:
+        writes = BulkWrites(relay, front.ca, connect=2.0)
+        with server.quietly():
+            writes.submit_many(2)
+            writes.start()
+            eventually(lambda: front.requests[HTTP_1] == 2, 10)
+            relay.swallow_next()
+            writes.submit("behind a silent handshake")
+            eventually(lambda: relay.connections == 3, 10)
+        assert list(writes.outcomes(3).values()) == [None] * 3
+        relay.swallow()
+        writes.submit("next")
+        assert writes.outcome("next") is None
+        writes.close()
+    assert set(created(server).values()) == {1}
+
+
 def test_a_read_on_a_silent_connection_is_repeated_on_a_new_one(
     server: FaultServer, client: Client, relay: Relay
 ) -> None:

@@ -188,6 +188,87 @@ def test_a_watch_prints_the_borrower_and_the_lender_when_a_pod_goes(
     assert lines[-1].split()[8] == "0"
 
 
+def test_a_quota_is_described_with_its_events_and_the_tree_below_it(
+    teams: tuple[str, str], cluster: Cluster, kube: Callable[..., Run]
+) -> None:
+    first, _ = teams
+    uid = kube("get", "elasticquota", "quota", "-n", first, "-o", "jsonpath={.metadata.uid}").stdout
+    told = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "quota.told", "namespace": first},
+        "regarding": {"kind": "ElasticQuota", "name": "quota", "namespace": first, "uid": uid},
+        "type": "Normal",
+        "reason": "Told",
+        "action": "Tell",
+        "note": "said by a test",
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "tests",
+        "reportingInstance": "tests-1",
+    }
+    other = told | {"metadata": {"name": "other.told", "namespace": first}, "note": "of another quota"}
+    other["regarding"] = {**told["regarding"], "name": "other"}
+    cluster.kubectl("create", "-f", "-", input=yaml.safe_dump_all([told, other]))
+    done = kube("elasticquota", "describe", "quota", "-n", first)
+    assert (done.returncode, done.stderr.count("is not enforced")) == (0, done.stderr.count("\n"))
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "cpu 4500m 4 6 8 500m 0 0 0" in lines
+    assert lines[-1].startswith("Normal Told ")
+    assert lines[-1].endswith(" tests said by a test")
+    assert "another quota" not in done.stdout
+    rows = kube("elasticquota", "tree", "-n", first, "--no-headers").stdout.splitlines()
+    assert [row.split()[:2] for row in rows] == [
+        ["ElasticQuota/quota", "cpu=4500m"],
+        ["├─Pod/a1", "cpu=3"],
+        ["└─Pod/a2", "cpu=1500m"],
+    ]
+
+
+def test_go_templates_and_label_columns_are_those_of_kubectl(
+    teams: tuple[str, str], kube: Callable[..., Run]
+) -> None:
+    first, _ = teams
+    template = "go-template={{range .items}}{{.metadata.name}} {{.spec.min.cpu}}\n{{end}}"
+    done = kube("elasticquota", "get", "-n", first, "-o", template)
+    assert (done.returncode, done.stdout) == (0, "quota 4\n")
+    theirs = kube("get", "elasticquotas", "-n", first, "-L", "team").stdout.splitlines()
+    ours = kube("elasticquota", "get", "-n", first, "-L", "team").stdout.splitlines()
+    assert [line.split()[-1] for line in ours] == [line.split()[-1] for line in theirs] == ["TEAM", first]
+    wrong = kube("elasticquota", "get", "-n", first, "-o", "go-template={{")
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+
+
+def test_a_watch_of_loans_prints_the_end_of_a_loan(
+    teams: tuple[str, str],
+    kube: Callable[..., Run],
+    environment: dict[str, str],
+    kubectl: Path,
+    tmp_path: Path,
+) -> None:
+    first, second = teams
+    path = tmp_path / "watched"
+    with path.open("w") as out:
+        watch = subprocess.Popen(
+            [str(kubectl), "elasticquota", "lending", "-n", first, "-w", "--no-headers"],
+            env=environment,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            eventually(lambda: len(path.read_text().splitlines()) == 1, 40)
+            kube("delete", "pod", "a2", "-n", first, "--grace-period=0", "--force")
+            lines = eventually(
+                lambda: found if len(found := path.read_text().splitlines()) == 2 else None, 20
+            )
+        finally:
+            watch.terminate()
+            watch.wait(20)
+    assert [line.split() for line in lines] == [
+        ["cpu", first, second, "500m", "500m"],
+        ["cpu", first, second, "0", "0"],
+    ]
+
+
 def test_pod_groups_are_listed(cluster: Cluster, kube: Callable[..., Run]) -> None:
     place = cluster.namespace("gang")
     group = {

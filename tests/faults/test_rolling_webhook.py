@@ -14,6 +14,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from scheduler_core.model.admission_webhooks import (
+    WebhookEndpoint,
+    mutating_configuration,
+    validating_configuration,
+)
 from tests.e2e.webhook.test_reservations import (
     VALIDATING,
     another_quota,
@@ -35,7 +40,6 @@ from tests.support.eventually import eventually
 from tests.support.faults.burst import Losses
 from tests.support.faults.stage import Ground
 from tests.support.faults.witness import milli
-from webhook.certs.registration import WebhookEndpoint, mutating_configuration, validating_configuration
 from webhook.reservations.provisional_entries import WaitLimits
 
 pytestmark = pytest.mark.timeout(300)

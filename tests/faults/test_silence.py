@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 
 import pytest
 
@@ -17,8 +18,9 @@ from tests.support.http2.conversation import HTTP_1, HTTP_2
 pytestmark = pytest.mark.timeout(240)
 
 Record = Callable[[str, int, Losses], None]
-# Within which every binding is settled.
-SECONDS = 10.0
+# Within which every binding is settled: twice the time on a machine with nothing else to do. Without any of
+# the measures it takes 30 s or more.
+SECONDS = 20.0
 SILENCES = 2
 
 
@@ -47,7 +49,8 @@ def lose(stage: Stage, relay: ServerRelay, burst: Burst) -> None:
     burst.await_bound(SOME)
     assert relay.swallow() > 0
     eventually(lambda: burst.bound == CAPPED + GANG, SECONDS, interval=0.01)
-    # Whoever renews the lease again has got the answer to the last time, over a connection that is well.
+    # Whoever renews the lease again has got the answer to the last time, over a connection that is well. A
+    # renewal that meets a Conflict has not: if this answer is lost as well, leadership ends.
     settled = time.monotonic()
     eventually(lambda: len(stage.journal.found(is_renewal, since=settled)) > 1, 30)
     assert relay.swallow() > 0
@@ -56,4 +59,4 @@ def lose(stage: Stage, relay: ServerRelay, burst: Burst) -> None:
 
 
 def is_renewal(call: Call) -> bool:
-    return call.verb == "PUT" and "/leases/" in call.path and call.answered
+    return call.verb == "PUT" and "/leases/" in call.path and call.answered and call.status == HTTPStatus.OK

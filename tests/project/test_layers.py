@@ -18,6 +18,7 @@ CORE = "scheduler_core."
 
 LAYERS = [  # top to bottom
     ["webhook", "kubectl_plugin", "sandbox"],
+    [CORE + "answers"],
     [CORE + "app", CORE + "simulate"],
     [CORE + part for part in ("engine", "controllers", "kube", "logs", "health", "certificates")],
     [CORE + "plugins"],
@@ -35,6 +36,11 @@ NARROW = {
     CORE + "logs": {CORE + "model", CORE + "errors"},
     CORE + "health": {CORE + "errors"},
     CORE + "certificates": {CORE + "errors"},
+    CORE + "answers": {
+        *(CORE + part for part in ("model", "errors", "decoding", "config", "arrays", "quota", "topology")),
+        *(CORE + part for part in ("load", "state", "framework", "plugins", "engine", "controllers")),
+        *(CORE + part for part in ("simulate", "printing", "certificates")),
+    },
     "webhook": {
         *(CORE + part for part in ("model", "errors", "arrays", "quota", "topology", "state")),
         *(CORE + part for part in ("kube", "logs", "health", "certificates", "decoding")),
@@ -45,7 +51,7 @@ BOTTOM = [CORE + part for part in ("errors", "model", "printing", "config")]
 PURE = [
     *BOTTOM,
     *(CORE + part for part in ("arrays", "quota", "topology", "load", "state")),
-    *(CORE + part for part in ("framework", "plugins", "engine", "controllers", "simulate")),
+    *(CORE + part for part in ("framework", "plugins", "engine", "controllers", "simulate", "answers")),
 ]
 # Modules that speak to the world or depend on its state; `now` and seeds are arguments in the pure parts.
 IMPURE = {"time", "random", "os", "socket", "threading", "logging", "asyncio", "subprocess"}
@@ -60,6 +66,7 @@ THIRD_PARTY = {  # package: patterns of the modules that may import it
     "cheroot": ["webhook.*", "sandbox.*"],
     "cryptography": ["*.certificates"],
     "click": ["kubectl_plugin.*", "*.__main__", "*cli"],
+    "mcp": ["kubectl_plugin.assistant.tools"],
     "prometheus_client": [CORE + "app.*", "webhook.*"],
     "aiohttp": ["sandbox.*"],
     "hpack": [CORE + "kube.http.http2_headers"],

@@ -32,7 +32,7 @@ def test_searches_and_long_tests_run_as_a_whole_in_a_target_of_their_own() -> No
     assert len(shortened) > 50
     assert shortened <= set(run.split())
     assert "not long" not in run
-    assert "MUSTER_SEARCH_PART" not in run
+    assert "MUSTER_SEARCH_PART=1 " in run
 
 
 def test_marks_and_numbers_of_cases_stand_in_the_files_that_the_target_finds() -> None:
@@ -45,5 +45,11 @@ def test_marks_and_numbers_of_cases_stand_in_the_files_that_the_target_finds() -
 def test_everything_that_make_test_leaves_out_is_a_stage_of_ci() -> None:
     stages = re.findall(r"^stage \S+ \d+ (.+)$", (ROOT / ".ci" / "run").read_text(), re.M)
     assert "not long" in commands("test")
-    for target in ("test-searches", "test-faults", "test-e2e SERVER=kube-apiserver"):
+    for target in ("test-searches PART=2", "test-faults", "test-e2e SERVER=kube-apiserver"):
         assert f"make {target}" in stages
+
+
+def test_the_night_plays_the_cases_that_ci_leaves_out() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    night = makefile.partition("\nnightly:")[2].partition("\n\n")[0]
+    assert re.search(r"\$\(MAKE\) --no-print-directory test-searches \|\|", night)

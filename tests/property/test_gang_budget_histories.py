@@ -10,8 +10,7 @@ import pytest
 from scheduler_core.config import load_config
 from scheduler_core.model.names import PROTECTED_GROUP_LABEL
 from scheduler_core.simulate.objects import key_of
-from scheduler_core.simulate.run import Simulation
-from scheduler_core.simulate.scenario import Scenario
+from scheduler_core.simulate.world import Simulation
 from tests.support.searches import cases
 
 HISTORIES = cases(60)
@@ -41,7 +40,7 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
-        self.simulation = Simulation(Scenario("random", "", load_config(CONFIG), 1_700_000_000.0, (), ()))
+        self.simulation = Simulation(load_config(CONFIG), 1_700_000_000.0)
         self.serial = 0
         node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9", "pods": "99"}}}
         self.create({"apiVersion": "v1", "kind": "Node", **node})
@@ -58,7 +57,7 @@ class History:
         self.serial += 1
         self.dice.choice([self.come, self.come, self.come, self.end, self.go, self.group, self.ungroup])()
         if self.dice.random() < 0.5:
-            self.simulation.run_until_idle()
+            self.simulation.run()
 
     def come(self) -> None:
         groups = [obj["metadata"]["uid"] for obj in self.simulation.objects.all("PodGroup")]
@@ -113,7 +112,7 @@ def test_budgets_are_those_of_the_gangs_that_run(block: int) -> None:
         for _ in range(STEPS):
             history.step()
         history.simulation.now += 400.0
-        history.simulation.run_until_idle()
+        history.simulation.run()
         objects = history.simulation.objects
         groups = {item["metadata"]["name"]: item["metadata"]["uid"] for item in objects.all("PodGroup")}
         wanted = history.wanted()

@@ -10,8 +10,7 @@ import pytest
 from scheduler_core.config.load import muster_config
 from scheduler_core.engine.decisions import Decision, Placed
 from scheduler_core.simulate.objects import Change, key_of
-from scheduler_core.simulate.run import Simulation
-from scheduler_core.simulate.scenario import Scenario
+from scheduler_core.simulate.world import Simulation
 from scheduler_core.state.gangs.gangs import missing
 from scheduler_core.state.trial import Trial
 from tests.support.searches import cases
@@ -100,13 +99,13 @@ def whole(simulation: Simulation) -> list[str]:
 def test_no_part_of_a_gang_ever_holds_nodes(block: int) -> None:
     for seed in range(block, block + BLOCK):
         dice = random.Random(seed)
-        simulation = Simulation(Scenario("random", "", muster_config(), 1_700_000_000.0, (), ()))
+        simulation = Simulation(muster_config(), 1_700_000_000.0)
         for obj in objects(dice):
             simulation.observe(simulation.objects.create(obj, "objects"))
             if dice.random() < 0.5:
-                simulation.run_until_idle()
+                simulation.run()
                 assert whole(simulation) == [], f"seed {seed}"
-        simulation.run_until_idle()
+        simulation.run()
         assert whole(simulation) == [], f"seed {seed}"
         assert simulation.state.check() == [], f"seed {seed}"
         # Evictions end: every victim frees a node for somebody who then runs.
@@ -116,10 +115,10 @@ def test_no_part_of_a_gang_ever_holds_nodes(block: int) -> None:
 def test_no_quota_is_over_its_max() -> None:
     for seed in range(CLUSTERS // 4):
         dice = random.Random(10_000 + seed)
-        simulation = Simulation(Scenario("random", "", muster_config(), 1_700_000_000.0, (), ()))
+        simulation = Simulation(muster_config(), 1_700_000_000.0)
         for obj in objects(dice):
             simulation.observe(simulation.objects.create(obj, "objects"))
-            simulation.run_until_idle()
+            simulation.run()
             ledger = simulation.state.ledger
             for bound in ledger.quotas():
                 used = ledger.used(bound.namespace).get("cpu", 0)
@@ -130,7 +129,7 @@ class Troubled(Simulation):
     """Bindings fail now and then, and the process begins anew with what the API has."""
 
     def __init__(self, dice: random.Random) -> None:
-        super().__init__(Scenario("random", "", muster_config(), 1_700_000_000.0, (), ()))
+        super().__init__(muster_config(), 1_700_000_000.0)
         self.dice = dice
         self.failing = 0.3
 
@@ -154,7 +153,7 @@ class Troubled(Simulation):
     def settle(self) -> None:
         """Run until idle; failed bindings are tried again after a wait, which passes here."""
         for _ in range(5):
-            self.run_until_idle()
+            self.run()
             self.now += 400.0
 
     def fits_again(self) -> list[str]:

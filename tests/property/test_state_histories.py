@@ -17,6 +17,7 @@ from scheduler_core.engine.events import put_object, remove_object
 from scheduler_core.model.names import CHARGED_ANNOTATION
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, Charge, ReservationLedger
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.first_pods import place_first_pods
 from scheduler_core.state.placed.grid import EMPTY
 from scheduler_core.state.trial import Trial
 from scheduler_core.state.unplaced import IGNORED_SECONDS
@@ -188,15 +189,18 @@ class History:
         promise = self.state.unplaced.pending_charges.find(namespace, uid)
         return promise is not None and (uid in self.pods or not promise.met)
 
-    def rebuilt(self) -> ClusterState:
-        """The same cluster, told of everything at once; assumptions are made again."""
+    def rebuilt(self, *, together: bool) -> ClusterState:
+        """The same cluster, told of everything at once; assumptions are made again.
+
+        `together`: the state learns all pods in one call."""
         fresh = started()
         for quota in self.quotas.values():
             fresh.put_quota(quota.obj())
         for node in self.nodes.values():
             fresh.put_node(node.obj())
-        for pod in self.pods.values():
-            fresh.put_pod(pod.obj())
+        pods = [pod.obj() for pod in self.pods.values()]
+        for pod in place_first_pods(fresh, pods, self.now) if together else pods:
+            fresh.put_pod(pod)
         for ledger in self.ledgers.values():
             # A new process cannot know of a pod that it was there and is gone, nor what was believed.
             known = tuple(charge for charge in ledger.charges if self.believed(ledger.namespace, charge.uid))
@@ -280,7 +284,10 @@ def test_a_history_ends_as_if_told_at_once(seed: int) -> None:
     lost = [uid for uid, item in history.state.placed.items() if item.assumed and not_known(history, item)]
     for uid in lost:
         history.state.forget(uid)
-    assert facts(history.state) == facts(history.rebuilt())
+    for together in (False, True):
+        rebuilt = history.rebuilt(together=together)
+        assert rebuilt.check() == []
+        assert facts(history.state) == facts(rebuilt)
 
 
 def not_known(history: History, item: Any) -> bool:

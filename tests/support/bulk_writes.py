@@ -71,10 +71,15 @@ class BulkWrites:
     """Writes by their names; what is submitted before `start` goes out together. `slept` has the waits."""
 
     def __init__(
-        self, server: Served, ca: str = "", *, monotonic: Callable[[], float] = time.monotonic
+        self,
+        server: Served,
+        ca: str = "",
+        *,
+        connect: float = 10.0,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.slept: list[float] = []
-        limits = Limits(connect=10.0, read=READ_SECONDS)
+        limits = Limits(connect=connect, read=READ_SECONDS)
         credentials = StaticCredentials("secret")
         self._client = client_for(server, credentials, self.slept, limits, ca=ca)
         self.writer = ApiWriter(self._client, monotonic=monotonic)

@@ -1,4 +1,4 @@
-"""Write the chart's webhooks from `webhook.certs.registration`, which is their one source.
+"""Write the chart's webhooks from `scheduler_core.model.admission_webhooks`, which is their one source.
 
     python -m tests.tools.chart_webhooks
 
@@ -13,11 +13,15 @@ from typing import Any
 
 import yaml
 
-from webhook.certs.registration import WebhookEndpoint, mutating_configuration, validating_configuration
+from scheduler_core.model.admission_webhooks import (
+    WebhookEndpoint,
+    mutating_configuration,
+    validating_configuration,
+)
 
 FILE = Path(__file__).parents[2] / "charts" / "muster" / "files" / "webhooks.yaml"
 HEADER = """\
-# Written by tests/tools/chart_webhooks.py from webhook/certs/registration.py; do not edit.
+# Written by tests/tools/chart_webhooks.py from scheduler_core/model/admission_webhooks.py; do not edit.
 """
 
 

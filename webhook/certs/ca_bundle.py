@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
+from scheduler_core.model.admission_webhooks import CONFIGURATIONS, DOMAIN, NAME
 from scheduler_core.model.kinds import Resource
 from scheduler_core.model.writes import Replace
-from webhook.certs.registration import CONFIGURATIONS, DOMAIN, NAME
 
 Configuration = Mapping[str, Any]
 

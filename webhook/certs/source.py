@@ -10,8 +10,8 @@ from typing import Any
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.watch.reflector import Reflector
 from scheduler_core.kube.watch.tracker import Event
+from scheduler_core.model.admission_webhooks import CONFIGURATIONS, NAME
 from scheduler_core.model.kinds import SECRETS, Resource
-from webhook.certs.registration import CONFIGURATIONS, NAME
 from webhook.certs.rotation import MountedCertificates, OwnCertificates, Rotation
 from webhook.certs.store import FileStore, SecretStore
 from webhook.metrics import WebhookMetrics

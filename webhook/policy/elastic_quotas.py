@@ -84,7 +84,7 @@ def delete_quota(old_raw: msgspec.Raw, view: QuotaView) -> Verdict:
     except ModelError:
         return ALLOW
     charged = {name: value for name, value in sorted(quota.status_used.items()) if value > 0}
-    if not charged or view.terminating or quota.deleted or not _is_in_effect(quota, view.siblings):
+    if not charged or view.terminating or quota.deleted or not is_in_effect(quota, view.siblings):
         return ALLOW
     used = ",".join(f"{name}={format_resource(name, value)}" for name, value in charged.items())
     if (meta.annotations or {}).get(FORCE_DELETE_ANNOTATION) == "true":
@@ -110,6 +110,6 @@ def _judge(
     return deny(findings, words, quota=quota.key) if findings else allow(words, quota=quota.key)
 
 
-def _is_in_effect(quota: ElasticQuota, siblings: Iterable[ElasticQuota]) -> bool:
+def is_in_effect(quota: ElasticQuota, siblings: Iterable[ElasticQuota]) -> bool:
     """Whether the quota is in effect: no quota of the namespace is older."""
     return all(quota.age_order <= other.age_order for other in siblings if other.namespace == quota.namespace)

@@ -31,7 +31,7 @@ from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.quota.reservations.limits import MOST_AMOUNTS_BYTES, ReservationRefusal, amounts_bytes
 from scheduler_core.quota.reservations.reconcile import hold_of
 from scheduler_core.quota.reservations.usage import counts_groups
-from scheduler_core.quota.validation import Violation
+from scheduler_core.quota.validation import Violation, check_whole
 from webhook.http.admission_review import Malformed, require_identity
 from webhook.policy.group_quota import (
     NO_LIMITS,
@@ -194,8 +194,8 @@ def _not_counted(group: PodGroup, native: ResourceQuota) -> str:
 
 def check_group(group: PodGroup) -> list[Violation]:
     """The reasons why a group can never start, whatever the quotas are."""
-    found = []
     subject = f"PodGroup {group.key}"
+    found = check_whole(subject, group.fractional)
     pods = group.total.get(PODS)
     if pods is not None and pods < group.min_members:
         rule = f"is less than spec.minMembers={group.min_members}, each of which is a pod"

@@ -7,6 +7,8 @@ Decisions rest on the cache. Requests to the API server are rare:
 - a new group without a total for a resource that a quota limits: its pods are listed, and without any its
   Workload and the controller of that are read; a pod of a group in a namespace with limits: its group;
 - a quota whose limits change: the groups and pods of the namespace are listed;
+- a quota whose `min` makes a resource shared: whether the user may list quotas everywhere, and then the pods
+  of five other namespaces at most;
 - a pod in a namespace that the watch has not shown yet: the namespace is read;
 - a pod in a namespace with `muster.dev/gang: auto`: its owners are read, and its PodGroup is made.
 """
@@ -68,6 +70,7 @@ from webhook.policy.pods import (
     named_scheduler,
     read_pod,
 )
+from webhook.policy.quota_consequences import QuotaConsequences
 from webhook.policy.quota_reviews import QuotaReviews
 from webhook.policy.topology_constraints import CONFIG_MAP, is_pod_group, judge_pod_group
 from webhook.policy.verdict import ALLOW, Finding, Verdict, deny, refuse_for_now
@@ -129,6 +132,7 @@ class ReviewDispatcher:
         self._ours = self.settings.ours
         self._advice = PodWarnings(self._reads, self._ours)
         self._groups = GroupReviews(cache, self._reads)
+        self._consequences = QuotaConsequences(cache, self._reads)
 
     def mutate(self, request: ReviewRequest) -> Verdict:
         """The verdict of /mutate. Raises Malformed and Unready.
@@ -228,7 +232,10 @@ class ReviewDispatcher:
         if kind == _GROUP:
             return self._validate_group(request)
         verdict = self._quotas.native(request) if kind == _NATIVE else self._quotas.elastic(request)
-        return verdict.warning(self._groups.on_quota(request)) if verdict.allowed else verdict
+        if not verdict.allowed:
+            return verdict
+        verdict = verdict.warning(self._groups.on_quota(request))
+        return verdict if kind == _NATIVE else verdict.warning(self._consequences.on_quota(request))
 
     def _validate_placement(self, request: ReviewRequest, kind: tuple[str, str]) -> Verdict:
         """Judge topologies, groups in ConfigMaps, and the annotations of PodGroups; allow all other kinds."""

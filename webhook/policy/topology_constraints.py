@@ -48,9 +48,12 @@ def judge_pod_group(
         gang = read_pod_group(raw, group)
         if old is not None and _asks(gang) == _asks(read_pod_group(old, group)):
             return ALLOW
-        constraints = parse_constraints(gang.constraints, _ANNOTATION)
     except ModelError as error:
         return refuse_malformed(error)
+    try:
+        constraints = parse_constraints(gang.constraints, _ANNOTATION)
+    except ModelError as error:
+        return refuse_malformed(error.within("PodGroup", gang.ref.namespace, gang.ref.name))
     subject = f"PodGroup {gang.ref.namespace}/{gang.ref.name}"
     request = TopologyRequest(constraints, gang.min_members, _ANNOTATION)
     return judge_constraints(subject, request, topologies, labels).warning(_no_domain(gang, labels))

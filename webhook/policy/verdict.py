@@ -19,6 +19,7 @@ MAX_LISTED: Final = 20
 Rule = Literal[
     "",
     "malformed",
+    "whole",
     "bounds",
     "hard",
     "single",

@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
+from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import ApiError, KubeconfigError, NotFound, TooManyRequests
@@ -20,14 +21,19 @@ from scheduler_core.model.kinds import (
     CONFIG_MAPS,
     ELASTIC_QUOTAS,
     NAMESPACES,
+    PODS,
     RESOURCE_QUOTAS,
+    SUBJECT_ACCESS_REVIEWS,
     Resource,
 )
 from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
-from scheduler_core.model.pods.use import PodUse
+from scheduler_core.model.pods.use import PodUse, parse_pod_use
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.quotas.resource_quota import parse_resource_quota
+from scheduler_core.model.resources import ResourceList, add_to
+from scheduler_core.model.writes import Create
+from webhook.http.admission_review import UserInfo
 from webhook.policy.group_quota import PodExamples
 from webhook.view.cache import FreshList
 from webhook.view.group_reads import GroupWithPods, group_named, groups_with_pods, members_of, template_of
@@ -69,6 +75,12 @@ class ApiReads(Protocol):
     def groups(self, namespace: str) -> Sequence[GroupWithPods]:
         """The groups of a namespace with their pods."""
 
+    def requested(self, namespace: str) -> ResourceList:
+        """What the pods of a namespace request that have not ended."""
+
+    def may_list_quotas(self, user: UserInfo) -> bool:
+        """Whether a user may list the ElasticQuotas of all namespaces."""
+
 
 class OptionalReads:
     """Reads that may fail; then the cache has to suffice."""
@@ -84,6 +96,14 @@ class OptionalReads:
             return question(self._live)
         except (ApiError, KubeconfigError):
             return None
+
+
+class _AccessStatus(msgspec.Struct, frozen=True):
+    allowed: bool = False
+
+
+class _AccessReview(msgspec.Struct, frozen=True):
+    status: _AccessStatus = _AccessStatus()
 
 
 # Large lists at the same time, of some 50 MB each at most; further ones fail, and reviews go without them.
@@ -169,3 +189,23 @@ class ClientReads:
         """The groups of a namespace with their pods. Raises ApiError."""
         with self._bounded():
             return groups_with_pods(self._client, namespace)
+
+    def requested(self, namespace: str) -> ResourceList:
+        """What the pods of a namespace request that have not ended. Raises ApiError."""
+        with self._bounded():
+            _, pods = listed(self._client, PODS, namespace, parse_pod_use)
+        total: dict[str, int] = {}
+        for pod in pods:
+            if not pod.finished:
+                add_to(total, pod.usage)
+        return total
+
+    def may_list_quotas(self, user: UserInfo) -> bool:
+        """Whether a user may list the ElasticQuotas of all namespaces. Raises ApiError."""
+        attributes = {"verb": "list", "group": ELASTIC_QUOTAS.group, "resource": ELASTIC_QUOTAS.plural}
+        spec = {"user": user.username, "groups": user.groups or (), "resourceAttributes": attributes}
+        answer = self._client.create(Create(SUBJECT_ACCESS_REVIEWS, "", {"spec": spec}))
+        try:
+            return decode(answer, _AccessReview).status.allowed
+        except msgspec.MsgspecError:
+            return False

@@ -19,17 +19,16 @@ from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.meta import ApiObject, OwnerReference, decode
 from scheduler_core.model.names import (
-    CHARGED_ANNOTATION,
     DEFAULT_SCHEDULER,
     EXEMPT_LABEL,
     GROUP_NAME_ANNOTATION,
-    MIRROR_ANNOTATION,
     SAKKARA_GROUP_NAME_LABEL,
     X_POD_GROUP_LABEL,
 )
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.pods.adoption import Way, recreation_way
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.quota.passed_by import PassedBy, governs, is_settled
 from webhook.policy.pod_group_membership import NewPod, Owners, PodMeta, PodSpec, group_of, is_group_name
 from webhook.view.cache import Cache
 
@@ -86,9 +85,7 @@ def parse_default_scheduler_pod(raw: msgspec.Raw) -> DefaultSchedulerPod:
         {key: labels[key] for key in (X_POD_GROUP_LABEL, SAKKARA_GROUP_NAME_LABEL) if key in labels},
         owner_references=meta.owner_references,
     )
-    settled = meta.deletion_timestamp is not None or not annotations.keys().isdisjoint(
-        (MIRROR_ANNOTATION, CHARGED_ANNOTATION)
-    )
+    settled = is_settled(annotations, terminating=meta.deletion_timestamp is not None)
     return DefaultSchedulerPod(
         meta.namespace,
         meta.name,
@@ -144,24 +141,9 @@ class BypassingPod(NamedTuple):
 
     def __str__(self) -> str:
         """The finding, its consequence, and the remedy."""
-        pod = self.pod
-        why = [f"ElasticQuota {self.quota.key} governs its namespace"] if self.quota is not None else []
-        why += [f"it belongs to PodGroup {pod.namespace}/{self.group}"] if self.group else []
-        says = f"Pod {pod.key}: spec.schedulerName={DEFAULT_SCHEDULER} though {' and '.join(why)}"
-        adopt = f"`{adopt_command(pod.namespace, self.group)}`"
-        came = "it was created while the webhook was away"
-        if not pod.node:
-            return f"{says}; {came}, and waits for another scheduler; {adopt} makes it anew for Muster"
-        counts = ["in the quota"] if self.quota is not None else []
-        counts += ["as a member"] if self.group and not self.joins else []
-        text = f"{says}; {came}" + (f", and counts {' and '.join(counts)}" if counts else "")
-        return f"{text}; {adopt} makes it count as a member" if self.joins else text
-
-
-def adopt_command(namespace: str, group: str) -> str:
-    """The kubectl command that adopts pods."""
-    command = f"podgroup adopt {group}" if group else "elasticquota adopt"
-    return f"kubectl {command} -n {namespace}"
+        pod, quota = self.pod, self.quota
+        quota_key = quota.key if quota is not None else ""
+        return str(PassedBy(pod.namespace, pod.name, pod.node, quota_key, self.group, self.joins))
 
 
 class BypassSearch:
@@ -200,7 +182,7 @@ class BypassSearch:
         for pod in pods:
             if pod.created < oldest and not pod.named:
                 continue
-            governed = quota if quota is not None and pod.created >= quota.created else None
+            governed = quota if governs(quota, pod.created) else None
             name = pod.named
             if groups and not name:
                 name = group_of(pod.pod, namespace, groups.__contains__, self._owners, home, ask=False)

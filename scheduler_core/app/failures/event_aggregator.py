@@ -10,8 +10,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from scheduler_core.app.failures.rejections import PodRejection, shape
-from scheduler_core.kube.writes.correlator import ObjectReference
+from scheduler_core.app.failures.rejections import PodRejection
+from scheduler_core.kube.writes.correlator import ObjectReference, shape
 from scheduler_core.model.groups.gang import RESOURCES, group_of
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.pods.pod import Pod

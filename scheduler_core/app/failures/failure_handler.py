@@ -43,13 +43,23 @@ FIGURES_BURST: Final = 50
 MAX_IN_FLIGHT: Final = 128
 # Pause after a failed write, in seconds.
 PAUSE_SECONDS: Final = 2.0
-# An object gets an event with another note after this time (EventCorrelator).
-UNTOLD_SECONDS: Final = 30.0
+# Interval at which postponed events are checked: do their pods still wait?
+CHECK_SECONDS: Final = 1.0
 # Delayed conditions are written in batches: writing them one by one costs the server a quarter more.
 BATCH_SECONDS: Final = 1.0
 _SERVERS_FAULT: Final = 500
 
-Record = Callable[[ObjectReference, str, str, str], bool]
+
+class PodEvents(NamedTuple):
+    """Events about pods that wait and their groups.
+
+    `record` records one: object, profile, reason, note; False if it is postponed. `withdraw` cancels the
+    postponed event about an object.
+    """
+
+    record: Callable[[ObjectReference, str, str, str], bool]
+    is_postponed: Callable[[ObjectReference], bool]
+    withdraw: Callable[[ObjectReference], None]
 
 
 class _Report(NamedTuple):
@@ -61,32 +71,22 @@ class _Report(NamedTuple):
     own_event: bool
 
 
-class _Event(NamedTuple):
-    about: ObjectReference
-    profile: str
-    reason: str
-    note: str
-    # The uid of the pod that waits for this reason.
-    waiting: str
-
-
 class FailureHandler:
     """For the loop's thread only.
 
-    `record` records an event: object, profile, reason, note; False if the note was left out. `waiting`
-    returns the newest form of a pod while it waits for a node.
+    `waiting` returns the newest form of a pod while it waits for a node.
     """
 
     def __init__(
         self,
         writer: ApiWriter,
-        record: Record,
+        events: PodEvents,
         aggregator: EventAggregator,
         waiting: Callable[[str], Pod | None],
         wall: Callable[[], float],
     ) -> None:
         self._writer = writer
-        self._record = record
+        self._events = events
         self._aggregator = aggregator
         self._waiting = waiting
         self._wall = wall
@@ -100,9 +100,9 @@ class FailureHandler:
             RejectionChange.FIGURES: {},
         }
         self._in_flight: set[str] = set()
-        # Events whose notes were left out, by the uid of their object, with the times to record them again.
-        self._untold: dict[str, tuple[float, _Event]] = {}
-        self._next_telling = float("-inf")
+        # The objects of postponed events, with the uid of a pod that waits for this reason.
+        self._postponed: dict[ObjectReference, str] = {}
+        self._next_check = float("-inf")
         # Filled by threads of the writer.
         self._failed: deque[_Report] = deque()
         self._paused_until = float("-inf")
@@ -133,7 +133,7 @@ class FailureHandler:
         about = ObjectReference(
             decision.api_version, decision.kind, decision.namespace, decision.name, decision.uid
         )
-        self._tell(_Event(about, decision.profile, decision.reason, decision.message, decision.waiting))
+        self._tell(about, decision.profile, decision.reason, decision.message, decision.waiting)
 
     def handle(self, decision: Rejected, now: float) -> None:
         """Report a pod that was not scheduled."""
@@ -168,9 +168,9 @@ class FailureHandler:
             return
         self._write_some(RejectionChange.REASON, (self._shared_limiter, self._reserved_limiter), now)
         self._write_some(RejectionChange.FIGURES, (self._figures_limiter,), now)
-        self._tell_again(now)
+        self._withdraw_ended(now)
         for summary in self._aggregator.due(now):
-            self._record(summary.regarding, summary.profile, summary.event, summary.note)
+            self._events.record(summary.regarding, summary.profile, summary.event, summary.note)
 
     def next_time(self) -> float | None:
         """When `flush_reports` is due, or None."""
@@ -178,9 +178,8 @@ class FailureHandler:
         for change, queue in self._pending.items():
             if queue:
                 times.append(max(self._next_batch[change], self._paused_until))
-        if self._untold:
-            due, _ = next(iter(self._untold.values()))
-            times.append(max(due, self._next_telling, self._paused_until))
+        if self._postponed:
+            times.append(max(self._next_check, self._paused_until))
         if (look := self._aggregator.next_time()) is not None:
             times.append(max(look, self._paused_until))
         return min(times, default=None)
@@ -212,29 +211,25 @@ class FailureHandler:
 
     def _record_event(self, report: _Report) -> None:
         pod, note = report.pod, report.rejection.message
-        self._tell(_Event(pod_reference(pod), report.profile, report.event, note, pod.uid))
+        self._tell(pod_reference(pod), report.profile, report.event, note, pod.uid)
 
-    def _tell(self, event: _Event) -> None:
-        """Record an event. A note that is left out is recorded later, if nothing newer is told by then."""
-        uid = event.about.uid
-        self._untold.pop(uid, None)
-        told = self._record(event.about, event.profile, event.reason, event.note)
-        if event.waiting and not told:
-            self._untold[uid] = self._wall() + UNTOLD_SECONDS, event
+    def _tell(self, about: ObjectReference, profile: str, reason: str, note: str, waiting: str) -> None:
+        """Record an event; it holds as long as the pod `waiting` waits, if one is given."""
+        self._postponed.pop(about, None)
+        if not self._events.record(about, profile, reason, note) and waiting:
+            self._postponed[about] = waiting
 
-    def _tell_again(self, now: float) -> None:
-        """Record the notes that were left out and still hold."""
-        while self._untold:
-            due, event = next(iter(self._untold.values()))
-            holds = self._waiting(event.waiting) is not None
-            if holds and now < max(due, self._next_telling):
-                return
-            if holds and not self._figures_limiter.take():
-                self._next_telling = now + BATCH_SECONDS
-                return
-            del self._untold[event.about.uid]
-            if holds:
-                self._tell(event)
+    def _withdraw_ended(self, now: float) -> None:
+        """Withdraw the postponed events of pods that no longer wait."""
+        if now < self._next_check or not self._postponed:
+            return
+        self._next_check = now + CHECK_SECONDS
+        for about, uid in list(self._postponed.items()):
+            if self._waiting(uid) is None:
+                self._events.withdraw(about)
+            elif self._events.is_postponed(about):
+                continue
+            del self._postponed[about]
 
     def _written(self, report: _Report, priority: WritePriority, error: MusterError | None) -> None:
         """The outcome of a write; on a thread of the writer."""

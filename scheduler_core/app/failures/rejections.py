@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from enum import IntEnum
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from scheduler_core.engine.decisions import Noticed, Rejected
+from scheduler_core.kube.writes.correlator import shape
 from scheduler_core.model import names
 from scheduler_core.model.conditions import condition
 from scheduler_core.model.pods.pod import Pod
@@ -16,7 +15,6 @@ from scheduler_core.model.writes import Patch, pod_status_patch
 
 # Pods and groups whose last report is stored.
 _MOST: Final = 10_000
-_FIGURE: Final = re.compile(r"[0-9]+")
 
 
 class PodRejection(NamedTuple):
@@ -36,12 +34,6 @@ class RejectionChange(IntEnum):
     FIGURES = 1
     REASON = 2
     NODE = 3
-
-
-@lru_cache(2048)
-def shape(message: str) -> str:
-    """A message without its figures."""
-    return _FIGURE.sub("#", message)
 
 
 def current_rejection(pod: Pod) -> PodRejection:

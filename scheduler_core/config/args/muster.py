@@ -14,6 +14,7 @@ from scheduler_core.config.problems import child, invalid, not_supported, out_of
 from scheduler_core.config.schema import PluginArgs
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.duration import format_duration
+from scheduler_core.model.names import AGGREGATES, ALL_RESOURCES
 
 GREATER: Final = "Greater"
 GREATER_OR_EQUAL: Final = "GreaterOrEqual"
@@ -32,9 +33,17 @@ Percents = dict[str, Int64]
 
 
 class CapacitySchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
-    """`cross_node_preemption`: whether victims on several nodes may make room for one pod."""
+    """`cross_node_preemption`: whether victims on several nodes may make room for one pod.
+
+    `aggregate`: which resources the sum of min limits; the same for all profiles.
+    """
 
     cross_node_preemption: bool = True
+    aggregate: str = ALL_RESOURCES
+
+    def problems(self, path: str) -> Iterator[ConfigError]:
+        if self.aggregate not in AGGREGATES:
+            yield not_supported(child(path, "aggregate"), self.aggregate, AGGREGATES)
 
 
 class CoschedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):

@@ -14,13 +14,16 @@ from scheduler_core.engine.gang.members import Members
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.nominated_sums import own_nominated
 from scheduler_core.framework.profile import Profile
-from scheduler_core.model.names import CAPACITY_SCHEDULING
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.names import CAPACITY_SCHEDULING, GUARANTEED_RESOURCES, PODS
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.printing.counts import counted
+from scheduler_core.quota.aggregate import sums_of_all_orders
 from scheduler_core.quota.group_need import least
 from scheduler_core.quota.ledger import charged, shift
-from scheduler_core.quota.policy import charge_within_min
+from scheduler_core.quota.policy import admit_charge, charge_within_min
 from scheduler_core.state.cluster import ClusterState
 
 CAPACITY: Final = CAPACITY_SCHEDULING
@@ -29,19 +32,26 @@ CAPACITY: Final = CAPACITY_SCHEDULING
 class CapacityLimit(msgspec.Struct, frozen=True):
     """At most `fits` pods of a kind fit the nodes that pass their static filters.
 
-    `scarce`: the resource that limits the number most. `nodes`: how many of these nodes have any of it.
+    `scarce`: the resource that limits the number most, and `each`: the amount that a pod requests of it.
+    `nodes`: how many of these nodes have any of it.
     """
 
     fits: int
     nodes: int
     scarce: str
+    each: int
 
     def lack(self, need: int) -> str:
         """The reason why `need` pods do not fit, in words."""
         if not self.nodes:
             return f"no node with {self.scarce} is open to them"
-        nodes = f"{self.nodes} nodes" if self.nodes > 1 else "one node"
-        return f"{need - self.fits} short of {self.scarce} on {nodes}"
+        short = f"{counted(need - self.fits, 'pod')} short"
+        if self.scarce == PODS:
+            return f"{short}: {counted(self.nodes, 'node')} reached the limit of pods"
+        having = f"{self.nodes} nodes have" if self.nodes > 1 else "one node has"
+        they = "it" if need - self.fits == 1 else "each"
+        amount = format_resource(self.scarce, self.each)
+        return f"{short}: {they} needs {amount} {self.scarce}; {having} this resource"
 
 
 def capacity_limit(
@@ -61,7 +71,8 @@ def capacity_limit(
     fits = np.maximum(free, 0) // own.vector[asked][:, None]
     scarce = int(asked[fits[:, ok].sum(axis=1).argmin()])
     having = ok & (nodes.allocatable[scarce, :size] > 0)
-    return CapacityLimit(int(fits.min(axis=0)[ok].sum()), int(having.sum()), state.index.names[scarce])
+    most = int(fits.min(axis=0)[ok].sum())
+    return CapacityLimit(most, int(having.sum()), state.index.names[scarce], int(own.vector[scarce]))
 
 
 def beyond_quota(
@@ -80,10 +91,13 @@ def beyond_quota(
     quota = state.ledger.quota_of(namespace)
     if quota is None or any(CAPACITY not in profile.enabled for profile, _ in members):
         return ""
-    for name, asked in sorted(least(need, (charged(pod.requests) for _, pod in members)).items()):
+    charges = [charged(pod.requests) for _, pod in members]
+    needed = least(need, charges)
+    sums = sums_of_all_orders(state.ledger, quota, charges, needed, used or {})
+    for name, asked in sorted(needed.items()):
         limits = (
             (quota.max.get(name), used, f"spec.max[{name}]", f"ElasticQuota {quota.key}"),
-            (state.ledger.total_min.get(name), total_used, f"sum(min)[{name}]", "all ElasticQuotas"),
+            (sums.get(name), total_used, f"sum(min)[{name}]", "all ElasticQuotas"),
         )
         for limit, others, field, owner in limits:
             taken = (others or {}).get(name, 0)
@@ -95,6 +109,29 @@ def beyond_quota(
                     f"more than {field}={most} of {owner}"
                 )
     return ""
+
+
+def no_room_text(gang: Gang, found: int, need: int, waiting: int, why: str) -> str:
+    """The reason why a gang does not start: `need` of its waiting pods must find nodes, `found` do."""
+    if need > 1:
+        text = f"{gang.ref}: only {found} of the {need} pods that must start together find a node"
+    elif waiting > 1:
+        text = f"{gang.ref}: none of its {waiting} waiting pods finds a node"
+    else:
+        text = f"{gang.ref}: its waiting pod finds no node"
+    return f"{text}: {why}" if why else text
+
+
+def refused_by_quota(state: ClusterState, members: Members, need: int) -> str:
+    """The text why the quota refuses `need` of the members together at this moment; else empty.
+
+    The smallest requests count, resource by resource.
+    """
+    if any(CAPACITY not in profile.enabled for profile, _ in members):
+        return ""
+    charge = least(need, (charged(pod.requests) for _, pod in members))
+    refusal = admit_charge(state.ledger, members[0][1].namespace, charge)
+    return str(refusal) if refusal is not None else ""
 
 
 def must_rest(state: ClusterState, pods: Sequence[Pod], need: int, now: float) -> bool:
@@ -133,7 +170,9 @@ def in_use(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """(use of the namespace's quota, use of all quotas) without the `gone` rows of the pod table."""
     ledger = state.ledger
-    used, total = dict(ledger.used(namespace)), dict(ledger.total_used)
+    # The least that may count: whether a group stays within its guarantees is not known here.
+    least_use = ledger.in_use(guaranteeing=ledger.aggregate == GUARANTEED_RESOURCES)
+    used, total = dict(ledger.used(namespace)), dict(least_use)
     pods = state.table.of(np.flatnonzero(gone))
     ending = charges_by_namespace(pod for pod in pods if ledger.quota_of(pod.namespace) is not None)
     for space, amounts in ending.items():

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.engine.gang.capacity import no_room_text
 from scheduler_core.engine.gang.members import (
     AssumedMember,
     AssumedMembers,
@@ -197,8 +198,7 @@ class TreeSearch:
             return Tried(found, "", {gang.key: ""}, refused)
         self.undo(mark)
         why = next(iter(refused.values()), "")
-        text = f"{gang.ref}: only {found} of the {need} pods that must start together find a node"
-        return self._failed(gang, f"{text}: {why}" if why else text, None)
+        return self._failed(gang, no_room_text(gang, found, need, len(waiting), why), None)
 
     def _members(self, waiting: Members, need: int) -> dict[str, str]:
         """Place pods in this order, as long as enough may find nodes; gives the messages of the others.

@@ -16,7 +16,14 @@ import msgspec
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.binding import ReservedPod
-from scheduler_core.engine.gang.capacity import CAPACITY, beyond_quota, capacity_limit, charges_of
+from scheduler_core.engine.gang.capacity import (
+    CAPACITY,
+    beyond_quota,
+    capacity_limit,
+    charges_of,
+    no_room_text,
+    refused_by_quota,
+)
 from scheduler_core.engine.gang.group_preemption import preempt_for_group
 from scheduler_core.engine.gang.members import (
     AssumedMember,
@@ -232,10 +239,11 @@ class GangCycle:
     ) -> GangOutcome:
         """The outcome without enough nodes, with victims unless evicting all candidates is not enough."""
         gang, members, need, now = waiting.gang, waiting.members, waiting.need, waiting.now
-        why = f": {why}" if why else ""
-        text = f"{gang.ref}: only {found} of the {need} pods that must start together find a node{why}"
-        if not waiting.together:
-            text = f"{gang.ref}: none of its {len(members)} waiting pods finds a node{why}"
+        shown = next(iter(failures.values()), None)
+        if shown is None or shown.status is None or shown.status.plugin != CAPACITY:
+            quota = refused_by_quota(self.state, members, need)
+            why += f"; quota blocks, too: {quota}" if quota else ""
+        text = no_room_text(gang, found, need, len(members), why)
         outcome = refuse_all(members, text, need=need if waiting.together else 0)
         outcome.plugins |= _plugins(failures) | unschedulable_plugins(self.cycle, members, now)
         equal = waiting.equal

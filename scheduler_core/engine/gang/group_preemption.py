@@ -34,6 +34,7 @@ from scheduler_core.framework.preemption.budgets import Budgets, counted
 from scheduler_core.framework.preemption.demand import (
     Demand,
     demands_in_order,
+    need_within_guarantees,
     need_within_min,
     ordinary_demand,
     own_quota_demand,
@@ -173,11 +174,15 @@ def _turns(state: ClusterState, priority: int | None, members: Members, need: in
     def of_own_min(some: Sequence[Pod]) -> Int64:
         return need_within_min(state, top, quota, charges_of(some))
 
+    def of_own_guarantees(some: Sequence[Pod]) -> Int64:
+        return need_within_guarantees(state, top, quota, charges_of(some))
+
     demand = _below(state, own_quota_demand(state, top, quota, charges_of(pods)), lowest)
     yield _Turn(members, demand, of_own)
     # Evictions may bring members within the min: then less use of other quotas counts against them.
-    if any((of_own_min(some) < of_own(some)).any() for some in (pods[:need], pods)):
-        yield _Turn(members, msgspec.structs.replace(demand, need=of_own_min(pods)), of_own_min)
+    for needs in (of_own_min, of_own_guarantees):
+        if any((needs(some) < of_own(some)).any() for some in (pods[:need], pods)):
+            yield _Turn(members, msgspec.structs.replace(demand, need=needs(pods)), needs)
 
 
 def _reclaimed(

@@ -19,11 +19,25 @@ from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.pod_terms import selected_by_all
 from scheduler_core.framework.preemption.nominated_sums import nominated_requests
 from scheduler_core.model.groups.gang import group_of
+from scheduler_core.model.names import GUARANTEED_RESOURCES
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.aggregate import (
+    counts_guarantees,
+    guaranteed,
+    reclaims_guaranteed,
+    sum_limits,
+)
 from scheduler_core.quota.ledger import charged, less
-from scheduler_core.quota.policy import above_max, charge_within_min, lendable, over_min, relevant
+from scheduler_core.quota.policy import (
+    above_max,
+    charge_within_min,
+    lendable,
+    over_min,
+    reclaimable_from,
+    relevant,
+)
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.neighbours.selections import Selection
 from scheduler_core.state.placed.pods import PodTable
@@ -98,7 +112,9 @@ def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: 
     request = state.vector(pod)
     table, size = state.table, state.table.size
     table.cover(len(state.index))
-    need = _with_hidden(state, quota, _sum_need(state, asked, total))
+    limits = sum_limits(state.ledger, quota, asked, own)
+    guaranteeing = counts_guarantees(state.ledger, quota, asked, own)
+    need = _with_hidden(state, quota, _sum_need(state, asked, total, limits, guaranteeing=guaranteeing))
     need = np.maximum(need, _own_need(state, asked, quota, own, quota.max))
     namespace = table.namespaces.find(pod.namespace)
     victims = _available(state, pod) & (table.namespace[:size] == namespace)
@@ -109,32 +125,44 @@ def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: 
 def quota_demands(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Iterator[Demand]:
     """Demands to try in order until one succeeds; the first is `quota_demand`.
 
-    Evictions in its own quota may bring a pod within its min. Then less use of other quotas counts against
-    it, so that victims which free less may suffice.
+    Evictions in its own quota may bring a pod within its min, or within what its quota guarantees. Then less
+    use of other quotas counts against it, so that victims which free less may suffice. A pod that reclaims
+    although it borrows may evict pods of its own quota instead.
     """
+    asked = charged(pod.requests)
     first = quota_demand(state, pod, quota)
     yield first
-    if first.borrowers is None:
-        need = need_within_min(state, pod, quota, charged(pod.requests))
+    if first.borrowers is not None:
+        if charge_within_min(state.ledger, quota, asked, nominated_requests(state, pod)[0]):
+            return
+        first = own_quota_demand(state, pod, quota, asked)
+        yield first
+    for needs in (need_within_min, need_within_guarantees):
+        need = needs(state, pod, quota, asked)
         if (need < first.need).any():
             yield msgspec.structs.replace(first, need=need)
 
 
 def reclaim_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand | None:
-    """Reclaim from quotas over min, for a charge within the min of the own quota; None for a larger one.
+    """Reclaim from quotas over min, for a charge that may reclaim (`policy.may_reclaim`); None for others.
 
     `asked` is what is charged to the quota: the requests of the pod or of its whole group.
     """
+    ledger = state.ledger
     own, total = nominated_requests(state, pod)
     request = state.vector(pod)
-    if not charge_within_min(state.ledger, quota, asked, own):
+    within = charge_within_min(ledger, quota, asked, own)
+    if not (within or reclaims_guaranteed(ledger, quota, asked, own)):
         return None
     table, size = state.table, state.table.size
     table.cover(len(state.index))
-    borrowers = _borrowers(state, quota)
+    borrowers = _borrowers(state, quota, borrows=not within)
     borrows = np.append(borrowers.of != NO_QUOTA, False)
     victims = _available(state, pod) & borrows[table.namespace[:size]]
-    return Demand(pod, request, _sum_need(state, asked, total, guaranteed=True), victims, quota, borrowers)
+    limits = sum_limits(ledger, quota, asked, own)
+    guaranteeing = counts_guarantees(ledger, quota, asked, own)
+    need = _sum_need(state, asked, total, limits, guaranteed=within, guaranteeing=guaranteeing)
+    return Demand(pod, request, need, victims, quota, borrowers)
 
 
 def _available(state: ClusterState, pod: Pod) -> Bool:
@@ -168,10 +196,16 @@ def _deficit(
 
 
 def _sum_need(
-    state: ClusterState, asked: ResourceList, total: ResourceList, *, guaranteed: bool = False
+    state: ClusterState,
+    asked: ResourceList,
+    total: ResourceList,
+    limits: ResourceList,
+    *,
+    guaranteed: bool = False,
+    guaranteeing: bool = False,
 ) -> Int64:
-    stays = state.ledger.in_use(after_leaving=True, guaranteed=guaranteed)
-    return _deficit(state, asked, stays, total, state.ledger.total_min)
+    stays = state.ledger.in_use(after_leaving=True, guaranteed=guaranteed, guaranteeing=guaranteeing)
+    return _deficit(state, asked, stays, total, limits)
 
 
 def _with_hidden(state: ClusterState, quota: ElasticQuota, need: Int64) -> Int64:
@@ -197,14 +231,36 @@ def need_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: R
     """int64 [R]: what the own quota must free so that a charge of `asked` is within its min and admitted."""
     own, total = nominated_requests(state, pod, guaranteed=True)
     low = {name: quota.min.get(name, 0) for name in relevant(state.ledger, quota)}
-    need = _with_hidden(state, quota, _sum_need(state, asked, total, guaranteed=True))
+    guaranteeing = state.ledger.aggregate == GUARANTEED_RESOURCES and bool(guaranteed(quota))
+    sums = _sum_need(state, asked, total, state.ledger.total_min, guaranteed=True, guaranteeing=guaranteeing)
+    return np.maximum(_with_hidden(state, quota, sums), _own_need(state, asked, quota, own, low))
+
+
+def need_within_guarantees(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Int64:
+    """int64 [R]: what the own quota must free so that a charge is within what it guarantees, and admitted.
+
+    Without guarantees, or where they change no limit: what any charge of `asked` must free.
+    """
+    own, total = nominated_requests(state, pod)
+    names = guaranteed(quota) if state.ledger.aggregate == GUARANTEED_RESOURCES else frozenset()
+    low = {name: quota.min[name] for name in names}
+    limits = state.ledger.total_min
+    if names:
+        limits = {name: value for name, value in limits.items() if name in names}
+    sums = _sum_need(state, asked, total, limits, guaranteeing=bool(names))
+    need = _with_hidden(state, quota, sums)
+    need = np.maximum(need, _own_need(state, asked, quota, own, quota.max))
     return np.maximum(need, _own_need(state, asked, quota, own, low))
 
 
-def _borrowers(state: ClusterState, borrower: ElasticQuota) -> Borrowers:
-    """Quotas over min, without the preemptor's own, and how much each of them borrows."""
+def _borrowers(state: ClusterState, borrower: ElasticQuota, *, borrows: bool) -> Borrowers:
+    """Quotas over min, without the preemptor's own, and how much each of them borrows.
+
+    `borrows`: the preemptor borrows itself, see `policy.reclaimable_from`.
+    """
     ledger, index = state.ledger, state.index
-    found = [q for q in ledger.quotas() if q.namespace != borrower.namespace and over_min(ledger, q)]
+    others = (quota for quota in ledger.quotas() if quota.namespace != borrower.namespace)
+    found = [quota for quota in others if over_min(ledger, quota, borrows=borrows)]
     shape = (len(found), len(index))
     used, low = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)  # [Q, R]
     counts: Bool = np.zeros(shape, dtype=np.bool_)  # [Q, R]
@@ -213,7 +269,7 @@ def _borrowers(state: ClusterState, borrower: ElasticQuota) -> Borrowers:
     of: Int64 = np.full(len(state.table.namespaces), NO_QUOTA, dtype=np.int64)  # [namespaces]
     for number, quota in enumerate(found):
         in_use = lendable(ledger, quota)
-        for name in relevant(ledger, quota):
+        for name in reclaimable_from(ledger, quota, borrows=borrows):
             row = index.row(name)
             if row is not None:
                 used[number, row] = min(MOST_COUNTED, in_use.get(name, 0))

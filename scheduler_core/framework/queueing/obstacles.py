@@ -23,11 +23,12 @@ from scheduler_core.framework.queueing.hints import (
     Reach,
     StandingHint,
 )
-from scheduler_core.framework.queueing.widest_victims import freed_by_victims, is_within_min
+from scheduler_core.framework.queueing.widest_victims import freed_by_victims, may_reclaim
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota import policy
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import charge_within_min, within_min
 from scheduler_core.state.cluster import ClusterState
@@ -118,7 +119,7 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
 def searched_for(state: ClusterState, pod: Pod) -> frozenset[str]:
     """Names under which a pod waits for which preemption found no victims."""
     found = {PREEMPTION, PREEMPTION_BESIDE} if looks_around(pod) else {PREEMPTION}
-    if group_of(pod) is not None or is_within_min(state, pod):
+    if group_of(pod) is not None or may_reclaim(state, pod):
         # A group is evaluated as a whole.
         found.add(WITHIN_MIN)
     return frozenset(found)
@@ -233,21 +234,22 @@ def _may_evict_a_sibling(state: ClusterState, pod: Pod, came: Pod) -> bool:
     if quota is not None:
         beside = own_nominated(state, pod) if len(state.nominations) else {}
         if came.namespace != pod.namespace:
-            # Within its min it reclaims from other quotas regardless of priority.
-            return within_min(state.ledger, quota, pod.requests, beside)
+            # A reclaim from other quotas does not look at priorities.
+            return policy.may_reclaim(state.ledger, quota, charged(pod.requests), beside)
         if _whole_within_min(state, pod, quota, beside):
             return False
     return state.gangs.lowest_priority(ref.key) < pod.priority
 
 
 def _may_reclaim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """Whether another quota began to borrow, and the pod would stay within the min of its own."""
+    """Whether another quota began to borrow, and the pod may reclaim from it."""
     quota = state.ledger.quota_of(pod.namespace)
     if quota is None or quota.namespace == event.namespace or pod.preemption_policy == NEVER:
         return False
-    if not within_min(state.ledger, quota, pod.requests):
+    charge = charged(pod.requests)
+    if not policy.may_reclaim(state.ledger, quota, charge):
         return False
-    return within_min(state.ledger, quota, pod.requests, own_nominated(state, pod))
+    return policy.may_reclaim(state.ledger, quota, charge, own_nominated(state, pod))
 
 
 def _above_min_since(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

@@ -23,9 +23,10 @@ from scheduler_core.framework.queueing.hints import (
     Room,
     StandingHint,
 )
-from scheduler_core.framework.queueing.widest_victims import is_within_min, may_evict_its_own
+from scheduler_core.framework.queueing.widest_victims import may_evict_its_own, may_reclaim
 from scheduler_core.model.names import CAPACITY_SCHEDULING
 from scheduler_core.model.pods.pod import NEVER, Pod
+from scheduler_core.quota.aggregate import limits_everybody
 from scheduler_core.quota.policy import Refusal, admit
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
@@ -66,7 +67,7 @@ def beside_own_quota(state: ClusterState, pod: Pod, refusal: Refusal) -> set[str
     if refusal.rule == "max" and may_evict_its_own(state, pod) and refusal_of(state, pod, beyond_max=True):
         # Evictions for the max do not help while the sum of min refuses the pod as well.
         found.add(SUM_OF_MIN)
-    if is_within_min(state, pod):
+    if may_reclaim(state, pod):
         found.add(RECLAIM)
     return found
 
@@ -89,7 +90,7 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
 
     OWN_MAX: the max of the pod's own quota; a pod of that quota was deleted, though the sum of min may still
     refuse. SUM_OF_MIN: all quotas together use it up; a pod of any quota was deleted, or a quota changed.
-    RECLAIM: the pod is within its min and may reclaim; a pod of any quota was deleted, so that the pod may be
+    RECLAIM: the pod may reclaim, being within its min; a pod of any quota was deleted, so that the pod may be
     admitted, or has less to reclaim.
     """
     return {
@@ -98,7 +99,7 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
             EventKind.QUOTA | EventKind.NOMINATION: None,
             EventKind.POD_DELETE: StandingHint(_is_let_in, _nominated, _left_of_the_sum),
         },
-        RECLAIM: {EventKind.POD_DELETE: StandingHint(_stays_within_min, _of_quotas)},
+        RECLAIM: {EventKind.POD_DELETE: StandingHint(_may_reclaim, _of_quotas)},
     }
 
 
@@ -154,13 +155,13 @@ def _may_evict_more(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     """Whether the pod might find victims now that its quota uses less."""
     if event.pod is not None and event.pod.namespace != pod.namespace:
         return False
-    return is_within_min(state, pod) or may_evict_its_own(state, pod)
+    return may_reclaim(state, pod) or may_evict_its_own(state, pod)
 
 
-def _stays_within_min(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+def _may_reclaim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     if pod.preemption_policy == NEVER:
         return _is_let_in(state, pod, event)
-    return is_within_min(state, pod)
+    return may_reclaim(state, pod)
 
 
 def _nominated(state: ClusterState, event: ClusterEvent) -> Reach:
@@ -183,7 +184,7 @@ def _left_of_the_sum(state: ClusterState, event: ClusterEvent) -> Room | None:
     # Kept nodes do not block every pod.
     nominated, _ = nominated_of_quotas(state)
     free: Int64 = np.full(len(index), _UNBOUNDED, dtype=np.int64)  # [R]
-    for name, total in ledger.total_min.items():
+    for name, total in limits_everybody(ledger).items():
         row = index.row(name)
         if row is not None:
             free[row] = total - in_use.get(name, 0) - nominated.get(name, 0)

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.queueing.hints import EvictableRequests
 from scheduler_core.model.pods.pod import NEVER, Pod
-from scheduler_core.quota.policy import within_min
+from scheduler_core.quota import policy
+from scheduler_core.quota.ledger import charged
 from scheduler_core.state.cluster import ClusterState
 
 
-def is_within_min(state: ClusterState, pod: Pod) -> bool:
-    """Whether a pod under a quota would stay within its min, so that it may reclaim from other quotas."""
+def may_reclaim(state: ClusterState, pod: Pod) -> bool:
+    """Whether a pod under a quota may evict pods of other quotas, as it would stay within its min."""
     quota = state.ledger.quota_of(pod.namespace)
-    return quota is not None and within_min(state.ledger, quota, pod.requests)
+    return quota is not None and policy.may_reclaim(state.ledger, quota, charged(pod.requests))
 
 
 def may_evict_its_own(state: ClusterState, pod: Pod) -> bool:
@@ -31,7 +32,7 @@ def may_evict_its_own(state: ClusterState, pod: Pod) -> bool:
 
 def no_possible_victims(state: ClusterState, pod: Pod) -> bool:
     """Whether a pod under a quota can have no victims, and there are no leaving pods to wait for."""
-    if is_within_min(state, pod) or may_evict_its_own(state, pod):
+    if may_reclaim(state, pod) or may_evict_its_own(state, pod):
         return False
     table = state.table
     return not np.count_nonzero(table.leaving[: table.size] & table.alive[: table.size])
@@ -75,7 +76,7 @@ def _may_go_for(state: ClusterState, pod: Pod, rows: NDArray[np.intp]) -> Bool:
     free: Bool = np.array([quota_of(name) is None for name in names], dtype=np.bool_)
     if quota_of(pod.namespace) is None:
         return lower
-    if is_within_min(state, pod):
+    if may_reclaim(state, pod):
         return lower | ~own
     return lower & (own | free)
 

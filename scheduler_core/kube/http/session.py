@@ -83,7 +83,7 @@ class Session:
         self._certificate: ClientCertificate | None = None
         self.connections = connections or ConnectionRegistry()
         self._pool = ConnectionPool(self.new_connection, monotonic)
-        # Since when a reused connection has received nothing; None after another connection received
+        # Since when a connection has received nothing; None after another connection received
         # something.
         self._silent_since: float | None = None
         self._head = f"Host: {endpoint.authority}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
@@ -129,11 +129,18 @@ class Session:
         )
 
     def report_silence(self, since: float) -> None:
-        """A reused connection has received nothing since that time: the connection is dead, or the server is
-        slow.
-        """
+        """A connection has received nothing since that time: it is dead, or the server is slow."""
         self._silent_since = since
         self.connections.close_silent(since, Use.IDLE)
+
+    def open(self, connection: Connection) -> None:
+        """Open a new connection. Raises OSError; TimeoutError if the server does not answer."""
+        began = time.monotonic()
+        try:
+            connection.open()
+        except TimeoutError:
+            self.report_silence(began)
+            raise
 
     def refuses_connections(self) -> bool:
         """True while nothing listens at the server's address. Costs one TCP handshake and no request."""
@@ -229,7 +236,7 @@ class Session:
         sent = False
         try:
             if not connection.opened:
-                connection.open()
+                self.open(connection)
             connection.send(request)
             sent = True
             return connection.receive(method, read_timeout)

@@ -11,22 +11,27 @@ from functools import partial
 
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import AlreadyExists, ApiError
+from scheduler_core.kube.errors import AlreadyExists, ApiError, TooManyRequests
 from scheduler_core.kube.rate import RateLimiter
-from scheduler_core.kube.writes.correlator import EventCorrelator, Occurrence
+from scheduler_core.kube.writes.correlator import EventCorrelator, ObjectReference, Occurrence
 from scheduler_core.kube.writes.write_connection import WritePriority
 from scheduler_core.kube.writes.writer import ApiWriter
 from scheduler_core.model.writes import Create, Patch
 
 _TICK = 1.0
+# Postponed notes and counts that are written in one tick.
+_AT_ONCE = 100
+_SERVERS_FAULT = 500
 _RETRY_DELAYS = (0.5, 2.0)
 
 
 class EventRecorder:
     """A bounded queue and a thread that posts its Events; with a `writer`, new Events are sent by the writer.
 
-    `dropped` counts Events that were not posted, by reason: `full` (the queue), `rate`, and `failed` (the
-    server). `posted` counts created Events and written counts. Both may be read from any thread.
+    The thread also posts the notes that the correlator postponed, when they are due and at `stop`.
+    `dropped` counts writes that were given up, by reason: `full` (the queue), `rate`, and `failed` (the
+    server). A note whose Event was given up is postponed, unless the server refused it. `posted` counts
+    created Events and written counts. Both may be read from any thread.
     """
 
     def __init__(
@@ -61,14 +66,13 @@ class EventRecorder:
     def record(self, occurrence: Occurrence) -> bool:
         """Queue an occurrence; drops and counts it if the queue is full. Thread-safe, never blocks.
 
-        False if its note is in no Event: dropped, or left out because an Event with another note was posted
-        just before. Without a writer this is not known, and the answer is True.
+        False if its note is in no Event yet, but postponed. Without a writer this is not known: True.
         """
         if self._writer is None:
             self._put(occurrence, None)
             return True
         if self._writer.waiting >= self._capacity:
-            self._drop("full")
+            self._give_up("full", occurrence)
             return False
         with self._lock:
             writes = self._correlator.observe(occurrence)
@@ -83,25 +87,44 @@ class EventRecorder:
         except queue.Full:
             self._drop("full")
 
+    def is_postponed(self, regarding: ObjectReference) -> bool:
+        """Whether there is a note about this object that no Event tells yet. Thread-safe."""
+        with self._lock:
+            return self._correlator.is_postponed(regarding)
+
+    def withdraw(self, regarding: ObjectReference) -> None:
+        """The note about this object no longer holds: no Event is created for it any more. Thread-safe."""
+        with self._lock:
+            self._correlator.withdraw(regarding)
+
     def _drop(self, reason: str) -> None:
         with self._lock:
             self.dropped[reason] += 1
+
+    def _give_up(self, reason: str, occurrence: Occurrence) -> None:
+        with self._lock:
+            self.dropped[reason] += 1
+            self._correlator.postpone(occurrence)
 
     def _outcome(self, occurrence: Occurrence, write: Create | Patch, error: MusterError | None) -> None:
         """The outcome of the writer; after an error of the server the recorder's thread tries again."""
         if error is None or isinstance(error, AlreadyExists):
             with self._lock:
                 self.posted += 1
-        elif isinstance(error, ApiError) and 0 < error.status < 500:
+        elif _refused(error):
             self._on_error(error)
-            self._drop("failed")
-            self._forget(occurrence)
+            self._failed(occurrence, write, error)
         else:
             self._put(occurrence, write)
 
-    def _forget(self, occurrence: Occurrence) -> None:
+    def _failed(self, occurrence: Occurrence, write: Create | Patch, error: MusterError) -> None:
+        """A write failed for good, or after the last retry."""
+        if isinstance(write, Create) and not _refused(error):
+            self._give_up("failed", occurrence)
+            return
         with self._lock:
-            self._correlator.forget(occurrence)
+            self.dropped["failed"] += 1
+            self._correlator.forget(occurrence.key)
 
     def start(self) -> None:
         self._thread.start()
@@ -128,29 +151,28 @@ class EventRecorder:
             if time.monotonic() - flushed >= self._tick:
                 flushed = time.monotonic()
                 self._flush()
+        self._flush(all_notes=True)
 
     def _post(self, occurrence: Occurrence, again: Create | Patch | None) -> None:
         with self._lock:
             writes = self._correlator.observe(occurrence) if again is None else [again]
         for write in writes:
-            if self._limiter is not None and not self._limiter.take():
+            if self._limiter is None or self._limiter.take():
+                self._write(occurrence, write)
+            elif isinstance(write, Create):
+                self._give_up("rate", occurrence)
+            else:
                 self._drop("rate")
-                if isinstance(write, Create):
-                    self._forget(occurrence)
-            elif not self._write(write):
-                self._forget(occurrence)
 
-    def _flush(self) -> None:
+    def _flush(self, *, all_notes: bool = False) -> None:
+        allowed = _FirstFew(self._limiter)
         with self._lock:
-            patches = self._correlator.due(self._wall())
-        for patch in patches:
-            if self._limiter is not None and not self._limiter.take():
-                self._drop("rate")
-                return
-            self._write(patch)
+            writes = self._correlator.due(self._wall(), allowed.take, all_notes=all_notes)
+        for write, occurrence in writes:
+            self._write(occurrence, write)
 
-    def _write(self, write: Create | Patch) -> bool:
-        """Write, with a few retries after errors of the server; True if the Event exists now."""
+    def _write(self, occurrence: Occurrence, write: Create | Patch) -> None:
+        """Write, with a few retries after errors of the server."""
         for delay in (*self._retry_delays, None):
             try:
                 self._client.write(write)
@@ -158,12 +180,29 @@ class EventRecorder:
                 break
             except MusterError as error:
                 self._on_error(error)
-                refused = isinstance(error, ApiError) and 0 < error.status < 500
-                if delay is None or refused or self._stopping.wait(delay):
-                    self._drop("failed")
-                    return False
+                if delay is None or _refused(error) or self._stopping.wait(delay):
+                    self._failed(occurrence, write, error)
+                    return
             else:
                 break
         with self._lock:
             self.posted += 1
-        return True
+
+
+class _FirstFew:
+    """Allows the first few writes of one flush, within the rate limit."""
+
+    def __init__(self, limiter: RateLimiter | None) -> None:
+        self._limiter = limiter
+        self._left = _AT_ONCE
+
+    def take(self) -> bool:
+        self._left -= 1
+        return self._left >= 0 and (self._limiter is None or self._limiter.take())
+
+
+def _refused(error: MusterError) -> bool:
+    """Whether the server refuses the write, now and later."""
+    if isinstance(error, TooManyRequests):
+        return False
+    return isinstance(error, ApiError) and 0 < error.status < _SERVERS_FAULT

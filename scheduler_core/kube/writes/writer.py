@@ -219,7 +219,9 @@ class ApiWriter:
         try:
             connection = self._connections.take()
             encoded = [connection.encode(job) for job in jobs]
-        except (OSError, MusterError):
+        except (OSError, MusterError) as error:
+            if isinstance(error, TimeoutError):
+                self._connections.drain_all()
             self._retry_all(jobs)
             return
         self._retry_all([job for job, data in zip(jobs, encoded, strict=True) if data is None])

@@ -149,6 +149,14 @@ class WriterConnections:
         elif connection.in_flight:
             self._session.report_silence(time.monotonic() - self._session.limits.silence)
 
+    def drain_all(self) -> None:
+        """Use no open connection for further writes. After a handshake without an answer nobody knows which
+        of them are alive: what they received before that is read only now.
+        """
+        for connection in self.all():
+            connection.drain()
+            self.release(connection)
+
     def all(self) -> list[WriteConnection]:
         """Every open connection."""
         return list(self._open)
@@ -158,7 +166,7 @@ class WriterConnections:
         plain = self._monotonic() < self._plain_until
         http_connection = self._session.new_connection((HTTP_1,) if plain else self._protocols)
         try:
-            http_connection.open()
+            self._session.open(http_connection)
             http_connection.transport.wait(0)
             connection: WriteConnection
             if http_connection.transport.protocol == HTTP_2:

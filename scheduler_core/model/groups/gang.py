@@ -22,7 +22,7 @@ from scheduler_core.model.groups.topology import GroupSpec
 from scheduler_core.model.kinds import NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS, Resource
 from scheduler_core.model.meta import ApiObject, ObjectMeta, Raw, decode
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.resources import MAX_RESOURCES, parse_resource_list
+from scheduler_core.model.resources import MAX_RESOURCES, fractions, parse_resource_list
 
 Dialect = Literal["PodGroup", "x-PodGroup", "native-PodGroup", "ConfigMap"]
 
@@ -115,7 +115,8 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
     A native group (KEP-4671): `basic` groups start as many members as fit, `disruption` says what an eviction
     takes, `priority` and `preemption_policy` ("" where not given) are the authority that its members must
     agree with, `parent` is the name of its CompositePodGroup, `workload` names (Workload, template).
-    `version` is the API version that it was read in, `generation` that of its spec.
+    `version` is the API version that it was read in, `generation` that of its spec. `fractional` are the
+    fields with fractions of what is counted, with their texts.
     """
 
     ref: GroupRef
@@ -140,6 +141,7 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
     hold: float = 0.0
     version: str = ""
     generation: int = 0
+    fractional: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> str:
@@ -264,7 +266,10 @@ def parse_gang(raw: Raw) -> Gang:
     """The gang of a PodGroup of incubator.scheduling.k8s.io. Raises ModelError."""
     wire = decode(raw, _PodGroupWire, "PodGroup")
     spec = wire.spec
-    more: dict[str, Any] = {"status": wire.status or GangStatus(), "total": _total(spec)}
+    total = _total(spec)
+    more: dict[str, Any] = {"status": wire.status or GangStatus(), "total": total}
+    if total:
+        more["fractional"] = fractions(spec.total_resources, "spec.totalResources")
     minimum, policy = spec.min_members, spec.policy
     return pod_group(wire.metadata, "PodGroup", minimum, policy=policy, **more)
 

@@ -11,7 +11,7 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import POD_GROUPS
 from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
 from scheduler_core.model.names import POLICY_IGNORE, POLICY_RESTART
-from scheduler_core.model.resources import check_count, name_problem, parse_resource_list
+from scheduler_core.model.resources import check_count, fractions, name_problem, parse_resource_list
 
 SUCCEEDED = "Succeeded"
 # `spec.minMembersFrom` of a group whose minimum follows the owner of its pods.
@@ -50,6 +50,7 @@ class PodGroup(NamespacedObject, frozen=True, eq=False):
 
     `succeeded` says that its status calls it ended for good. `policy` is None where its pods are managed by
     who made them. `follows_owner` says that its minimum may change.
+    `fractional` are the fields with fractions of what is counted, with their texts; they are rounded up.
     """
 
     uid: str
@@ -60,6 +61,7 @@ class PodGroup(NamespacedObject, frozen=True, eq=False):
     succeeded: bool
     policy: PolicyWire | None = None
     follows_owner: bool = False
+    fractional: tuple[tuple[str, str], ...] = ()
 
 
 def _total(raw: Mapping[str, Any] | None) -> dict[str, int]:
@@ -93,6 +95,7 @@ def _group_from(wire: _PodGroupWire) -> PodGroup:
         succeeded=wire.status is not None and wire.status.phase == SUCCEEDED,
         policy=spec.policy,
         follows_owner=spec.min_members_from == OWNER,
+        fractional=fractions(spec.total_resources, "spec.totalResources"),
     )
 
 

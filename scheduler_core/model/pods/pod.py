@@ -27,12 +27,12 @@ from scheduler_core.model.pods.affinity import (
 from scheduler_core.model.pods.charging import charged_at_creation, counts_in_quota
 from scheduler_core.model.pods.limits import check_neighbour_terms, check_node_terms
 from scheduler_core.model.pods.requests import (
-    NONZERO_DEFAULTS,
     PodResourcesWire,
     ResizeStatusWire,
     effective_limits,
     effective_requests,
     is_best_effort,
+    nonzero_requests,
 )
 from scheduler_core.model.pods.volumes import PodVolume, VolumeWire, parse_volumes
 from scheduler_core.model.timestamps import epoch
@@ -222,7 +222,6 @@ def _as_written(wire: _PodWire) -> Pod:
     labels = meta.labels or _NO_LABELS
     affinity = spec.affinity or AffinityWire()
     requests = effective_requests(spec, status)
-    nonzero = effective_requests(spec, status, missing=NONZERO_DEFAULTS)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     return Pod(
         namespace=meta.namespace or "default",
@@ -247,7 +246,7 @@ def _as_written(wire: _PodWire) -> Pod:
         scheduled_condition=find(status.conditions, names.POD_SCHEDULED),
         initialized_time=_initialized(status),
         requests=requests,
-        nonzero=(nonzero.get(names.CPU, 0), nonzero.get(names.MEMORY, 0)),
+        nonzero=nonzero_requests(spec, status, requests),
         limits=effective_limits(spec),
         best_effort=is_best_effort(spec),
         node_selector=tuple(sorted((spec.node_selector or {}).items())),

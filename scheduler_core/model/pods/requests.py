@@ -95,7 +95,12 @@ class ResizeStatusWire(msgspec.Struct, frozen=True, rename="camel"):
         """Whether the pod may count as anything else than what its spec asks for."""
         if self.allocated_resources is not None or self.resources is not None:
             return True
-        return bool(self.reporting)
+        # Asked of every pod that is read: no dict is made for the answer.
+        for statuses in (self.container_statuses, self.init_container_statuses):
+            for item in statuses or ():
+                if item.allocated_resources is not None or item.resources is not None:
+                    return True
+        return False
 
     @property
     def infeasible(self) -> bool:
@@ -215,6 +220,30 @@ def effective_requests(
     if spec.resources is not None:
         total = _pod_level(total, _declared(spec, status, infeasible, overhead))
     return add(total, overhead) if overhead else total
+
+
+def nonzero_requests(
+    spec: PodResourcesWire, status: ResizeStatusWire, requests: ResourceList
+) -> tuple[int, int]:
+    """What kube-scheduler scores a pod with: cpu and memory with NONZERO_DEFAULTS, `requests` effective.
+
+    Raises ModelError.
+    """
+    found = requests
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    # A resize that the node refuses may hold less than what the containers name.
+    refused = status.changes_requests and status.infeasible
+    if refused or not all(_names_compute(container.resources) for container in containers):
+        found = effective_requests(spec, status, missing=NONZERO_DEFAULTS)
+    return found.get(names.CPU, 0), found.get(names.MEMORY, 0)
+
+
+def _names_compute(resources: ResourcesWire | None) -> bool:
+    """Whether a container names both cpu and memory, so that it takes no default of them."""
+    if resources is None:
+        return False
+    named = (resources.requests or {}).keys() | (resources.limits or {}).keys()
+    return names.CPU in named and names.MEMORY in named
 
 
 def is_best_effort(spec: PodResourcesWire) -> bool:

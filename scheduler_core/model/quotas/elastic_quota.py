@@ -14,6 +14,7 @@ from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
 from scheduler_core.model.resources import (
     MAX_RESOURCES,
     check_count,
+    fractions,
     name_problem,
     parse_resource_list,
     to_strings,
@@ -80,6 +81,8 @@ class LastReclaim(msgspec.Struct, frozen=True):
 class ElasticQuota(NamespacedObject, frozen=True, eq=False):
     """A quota. A resource absent from `max` is unlimited, absent from `min` it is 0.
 
+    `fractional` are the fields with fractions of what is counted, with their texts; they are rounded down.
+
     `status_used`, `summary` (used, borrowed), `conditions` and `last_reclaim` are what the object says, kept
     only to know whether it must be written again.
     """
@@ -96,6 +99,7 @@ class ElasticQuota(NamespacedObject, frozen=True, eq=False):
     summary: tuple[str, str]
     conditions: tuple[ObjectCondition, ...]
     last_reclaim: LastReclaim | None = None
+    fractional: tuple[tuple[str, str], ...] = ()
 
     @property
     def age_order(self) -> tuple[float, str]:
@@ -139,6 +143,7 @@ def _quota_from(wire: _ElasticQuotaWire) -> ElasticQuota:
         summary=(status.summary.used, status.summary.borrowed) if status.summary else ("", ""),
         conditions=status.conditions or (),
         last_reclaim=_last_reclaim(status.last_reclaim),
+        fractional=fractions(spec.min, "spec.min") + fractions(spec.max, "spec.max"),
     )
 
 

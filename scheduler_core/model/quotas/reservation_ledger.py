@@ -75,6 +75,11 @@ class ReservationLedger(msgspec.Struct, frozen=True):
     name: str = NAME
 
     @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
     def active(self) -> bool:
         """Whether any hold has not ended."""
         return any(not hold.ended for hold in self.holds)

@@ -12,6 +12,7 @@ from scheduler_core.model.groups.gang import MINIMUM_FIELDS, Gang, GroupRef, gro
 from scheduler_core.model.names import FAILED, PROTECTED_GROUP_LABEL, RUNNING, SUCCEEDED
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, Charge, Hold, ReservationLedger
+from scheduler_core.printing.counts import counted
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.gangs.budgets import BudgetTable
 from scheduler_core.state.gangs.forest import GroupForest
@@ -66,9 +67,11 @@ def too_few(gang: Gang, census: Census, waits: int | None = None) -> str:
     if not census.members:
         return f"{gang.ref} {_wants(gang)}: it has no pods"
     gated = f" and {census.gated} behind scheduling gates" if census.gated else ""
+    wait = "1 pod waits" if ready == 1 and not gated else f"{counted(ready, 'pod')} wait"
+    have = "has" if census.allocated == 1 else "have"
     return (
-        f"{gang.ref} {_wants(gang)}: {ready} pods wait{gated}, "
-        f"{census.allocated} have a node, {census.succeeded} succeeded"
+        f"{gang.ref} {_wants(gang)}: {wait}{gated}, "
+        f"{census.allocated} {have} a node, {census.succeeded} succeeded"
     )
 
 

@@ -13,10 +13,12 @@ from scheduler_core.model.conditions import find
 from scheduler_core.model.groups.gang import Gang, group_key
 from scheduler_core.model.names import QUOTA_HELD_CONDITION, REASON_LIMIT_REACHED
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.model.timestamps import format_time
+from scheduler_core.quota.aggregate import sum_limits
 from scheduler_core.quota.group_need import least
-from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.ledger import QuotaLedger, charged, shift
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.gangs.gangs import missing, take_census
@@ -80,10 +82,15 @@ def _wanted(state: ClusterState, key: str) -> ResourceList:
     if quota is None:
         return {}
     share = _share(state, key)
-    for limits in (quota.max, state.ledger.total_min):
+    for limits in (quota.max, _sums(state.ledger, quota)):
         if any(share.need.get(name, 0) > limit for name, limit in limits.items()):
             return {}
     return share.held
+
+
+def _sums(ledger: QuotaLedger, quota: ElasticQuota) -> ResourceList:
+    """The sums of min that limit every group of a quota, whatever its pods request."""
+    return sum_limits(ledger, quota, {})
 
 
 def review_holds(state: ClusterState, now: float) -> list[ClusterEvent]:

@@ -37,6 +37,11 @@ class LoadIndex:
         self._known_problems: dict[tuple[str, str, str, str], str] = {}
         self._new_problems: list[AnnotationProblem] = []
 
+    @property
+    def recorded(self) -> bool:
+        """Whether somebody asked for columns, so that each placed pod is recorded."""
+        return bool(self._columns)
+
     # What happens
 
     def put(self, metric: NodeMetric) -> None:

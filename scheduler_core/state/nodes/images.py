@@ -55,9 +55,11 @@ class ImageIndex:
                 self._drop(name, slot)
         for name, size in new.items():
             if old.get(name) != size:
-                slots, sizes = self._where.setdefault(name, (array("l"), array("q")))
-                slots.append(slot)
-                sizes.append(size)
+                where = self._where.get(name)
+                if where is None:
+                    where = self._where[name] = (array("l"), array("q"))
+                where[0].append(slot)
+                where[1].append(size)
         self._of[slot] = images
 
     def _drop(self, name: str, slot: int) -> None:

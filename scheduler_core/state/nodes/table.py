@@ -6,6 +6,7 @@ until its removal, and is then reused. Slots of removed or incomplete nodes are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -87,7 +88,8 @@ class NodeTable:
         slot = self._slots.get(name)
         return self.nodes[slot] if slot is not None else None
 
-    def _slot_for(self, name: str) -> int:
+    def slot_of(self, name: str) -> int:
+        """Slot of a node, known or not yet."""
         found = self._slots.get(name)
         if found is not None:
             return found
@@ -132,7 +134,7 @@ class NodeTable:
         """Add or replace a node; returns its slot. One without allocatable is kept but not alive."""
         if self.index.ensure(node.allocatable):
             self.grow_rows()
-        slot = self._slot_for(node.name)
+        slot = self.slot_of(node.name)
         self.nodes[slot] = node
         allocatable = self.index.vector(node.allocatable)
         for name in self.unlimited:
@@ -233,10 +235,24 @@ class NodeTable:
         """Put a pod on a node (known or not yet) and count its requests; returns the slot."""
         slot = self._slots.get(node)
         if slot is None:
-            slot = self._slot_for(node)
+            slot = self.slot_of(node)
         self.pods[slot][pod.uid] = pod
         self._count(slot, pod, vector, 1)
         return slot
+
+    def place_all(self, pods: Sequence[Pod], slots: Int32, requests: Int64, nonzero: Int64) -> None:
+        """Put pods on nodes, with requests [R, P] and nonzero [2, P]; no sum may reach MOST_COUNTED."""
+        self.grow_rows()
+        for row, values in enumerate(requests):
+            np.add.at(self.requested[row], slots, values)
+        for row, values in enumerate(nonzero):
+            np.add.at(self.nonzero[row], slots, values)
+        on_nodes = self.pods
+        changed = slots.tolist()
+        for pod, slot in zip(pods, changed, strict=True):
+            on_nodes[slot][pod.uid] = pod
+        for slot in set(changed):
+            self.usage_changes.append(slot)
 
     def unplace(self, pod: Pod, slot: int, vector: Int64) -> None:
         """Take a pod off its node."""

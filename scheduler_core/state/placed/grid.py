@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 import numpy as np
@@ -46,6 +47,11 @@ class PodGrid:
         """A row came to a slot, left it, or changed its place in the order."""
         self._columns.add(slot)
         self._arrived.add(row)
+
+    def touch_all(self, rows: Iterable[int], slots: Iterable[int]) -> None:
+        """Rows came to slots."""
+        self._columns.update(slots)
+        self._arrived.update(rows)
 
     def rows(self, table: PodColumns, slots: int) -> Int32:
         """int32 [J, slots], up to date. Read only; J is at least 1."""

@@ -73,9 +73,7 @@ class PodLabels:
             return found
         self._keep()
         made = self._columns[key] = LabelColumn(len(self.leaving))
-        for row, pod in enumerate(self._table.pods):
-            if pod is not None:
-                made.set(row, pod.labels.get(key))
+        made.fill(pod.labels.get(key) if pod is not None else None for pod in self._table.pods)
         if len(self._columns) > _MAX_COLUMNS:
             self._columns.popitem(last=False)
         return made

@@ -25,8 +25,8 @@ class Levels:
         """The lowest priority in a namespace, NOBODY where no pod is, or where it was never seen."""
         return int(self.lowest[namespace]) if 0 <= namespace < len(self.lowest) else NOBODY
 
-    def add(self, namespace: int, priority: int) -> None:
-        """A pod got a node."""
+    def add(self, namespace: int, priority: int, count: int = 1) -> None:
+        """Pods got nodes."""
         while namespace >= len(self._counts):
             self._counts.append({})
         if namespace >= len(self.lowest):
@@ -34,7 +34,7 @@ class Levels:
             grown[: len(self.lowest)] = self.lowest
             self.lowest = grown
         counts = self._counts[namespace]
-        counts[priority] = counts.get(priority, 0) + 1
+        counts[priority] = counts.get(priority, 0) + count
         if priority < self.lowest[namespace]:
             self.lowest[namespace] = priority
 

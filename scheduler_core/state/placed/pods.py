@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -86,6 +87,28 @@ class PodTable:
         self._cells.rank[row] = 0
         self._cells.start[row] = pod.start_time if pod.start_time is not None else now
         return row
+
+    def add_all(self, pods: Sequence[Pod], slots: Int32, requests: Int64) -> int:
+        """Take consecutive rows for pods that stay on their nodes, `requests` [R, P]; returns the first."""
+        first, end = len(self.pods), len(self.pods) + len(pods)
+        self._order = None
+        if end > len(self.alive):
+            self._grow(max(end, 2 * len(self.alive)))
+        self.cover(len(requests))
+        self.pods.extend(pods)
+        priorities = [self._priority_of(pod) for pod in pods]
+        namespaces = [self.namespaces.id(pod.namespace) for pod in pods]
+        rows = slice(first, end)
+        self.requests[: len(requests), rows] = requests
+        self.requests[len(requests) :, rows] = 0
+        self.slot[rows], self.priority[rows], self.namespace[rows] = slots, priorities, namespaces
+        self.rank[rows], self.alive[rows], self.leaving[rows] = 0, True, False
+        self.start[rows] = [pod.created if pod.start_time is None else pod.start_time for pod in pods]
+        self.lasts[rows] = [inf if pod.lasts is None else pod.lasts for pod in pods]
+        for (namespace, priority), count in Counter(zip(namespaces, priorities, strict=True)).items():
+            self.levels.add(namespace, priority, count)
+        self.grid.touch_all(range(first, end), slots.tolist())
+        return first
 
     def put_back(self, row: int, pod: Pod, slot: int, vector: Int64, start: float, rank: int = 0) -> None:
         """Undo `remove`: the pod takes its old row again, so that nothing else changes."""

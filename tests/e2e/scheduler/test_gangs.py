@@ -146,7 +146,7 @@ def test_too_few_pods_are_told_to_the_pods_and_the_group(cluster: Cluster, runni
 
     def noted() -> bool:
         notes = [event["note"] for event in told(cluster, namespace, "PodGroup")]
-        return any("2 pods wait" in note or "1 pods wait" in note for note in notes)
+        return any("2 pods wait" in note or "1 pod waits" in note for note in notes)
 
     eventually(noted, WAIT)
     create_members(cluster, namespace, "c")
@@ -251,8 +251,8 @@ def test_kubectl_shows_why_a_gang_waits_and_every_change(
     create_node(cluster, "one", "2")
     create_group(cluster, namespace, 3)
     create_members(cluster, namespace, "a", "b", "c")
-    await_refused(cluster, namespace, "a", "1 short of cpu on one node")
-    short = "only 2 of the 3 pods that must start together find a node: 1 short of cpu on one node"
+    await_refused(cluster, namespace, "a", "1 pod short: it needs 1 cpu")
+    short = "only 2 of the 3 pods that must start together find a node: 1 pod short: it needs 1 cpu"
 
     def explained() -> bool:
         said = cluster.kubectl("podgroup", "status", "g", "-n", namespace).stdout

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.model.admission_webhooks import WebhookEndpoint
 from tests.e2e.webhook.test_reservations import (
     GROUP_ANNOTATION,
     GROUPS,
@@ -32,7 +33,7 @@ from tests.e2e.webhook.test_webhook import quota, stop
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed, Server
 from tests.support.eventually import eventually
-from webhook.certs.registration import WebhookEndpoint, register
+from webhook.certs.registration import register
 
 pytestmark = pytest.mark.e2e
 Obj = dict[str, Any]
@@ -205,7 +206,7 @@ def test_a_group_cannot_change_what_it_holds(guarded: Cluster, held: str) -> Non
 
 
 def test_every_hook_is_asked_for_equivalent_versions_too() -> None:
-    from webhook.certs.registration import mutating_configuration, validating_configuration
+    from scheduler_core.model.admission_webhooks import mutating_configuration, validating_configuration
 
     endpoint = WebhookEndpoint(b"", "https://127.0.0.1:1")
     entries = [

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.model.admission_webhooks import WebhookEndpoint, validating_configuration
 from tests.e2e.webhook.test_webhook import hard, start, stop
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import scheduler
 from tests.support.clusters.server import RequestFailed, Server, exchange
 from tests.support.eventually import eventually
 from tests.support.searches import cases
-from webhook.certs.registration import WebhookEndpoint, register, validating_configuration
+from webhook.certs.registration import register
 
 ROUNDS = cases(200, "MUSTER_RACE_ROUNDS")
 TIMEOUT_SECONDS = 3
@@ -215,8 +216,8 @@ def test_group_that_can_never_fit_is_refused(guarded: Cluster) -> None:
 BAD_GROUPS = [
     ("no members", group("g", 0), "spec.minMembers"),
     ("negative members", group("g", -1), "spec.minMembers"),
-    ("a negative total", group("g", cpu="-1"), "a total must not be negative"),
-    ("a total that is no quantity", group("g", cpu="many"), "spec.totalResources.cpu"),
+    ("a negative total", group("g", cpu="-1"), "must be 0 or more"),
+    ("a total that is no quantity", group("g", cpu="many"), "spec.totalResources[cpu]"),
     ("an unknown resource", group("g", bogus="1"), "'bogus' is neither a standard resource nor a qualified"),
     ("fewer pods than members", group("g", 4, pods="2"), "spec.totalResources[pods]=2 is less than"),
 ]

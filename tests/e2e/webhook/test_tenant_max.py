@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.model.admission_webhooks import WebhookEndpoint
 from tests.e2e.webhook.test_reservations import Hook, await_asked
 from tests.e2e.webhook.test_webhook import stop
 from tests.support.clusters.cluster import Cluster
@@ -25,7 +26,7 @@ from tests.support.clusters.scheduler import create_node, create_priority_class,
 from tests.support.clusters.server import RequestFailed, Server
 from tests.support.clusters.tenant import Tenant, Undecided, admit_tenant, allow, witness
 from tests.support.eventually import eventually
-from webhook.certs.registration import WebhookEndpoint, register
+from webhook.certs.registration import register
 from webhook.view.audit import INTERVAL_SECONDS
 
 pytestmark = pytest.mark.e2e

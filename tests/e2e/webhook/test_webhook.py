@@ -22,10 +22,11 @@ import pytest
 import yaml
 
 from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.model.admission_webhooks import WebhookEndpoint
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed, Server
 from tests.support.eventually import eventually
-from webhook.certs.registration import WebhookEndpoint, register
+from webhook.certs.registration import register
 from webhook.view.pending import GRACE
 
 START_SECONDS = 40.0
@@ -242,6 +243,23 @@ def test_warnings_reach_the_user(guarded: Cluster) -> None:
     said = apply(guarded, namespace, quota("eq", min={"cpu": "1", "memory": "0"}, max={"cpu": "4"}))
 
     assert f"Warning: ElasticQuota {namespace}/eq: memory is not in spec.max and so unlimited" in said
+
+
+def test_the_first_min_of_a_resource_warns_of_whom_it_limits(guarded: Cluster) -> None:
+    training, web = guarded.namespace(), guarded.namespace()
+    apply(guarded, training, quota("eq", min={"memory": "1"}, max={"memory": "2"}))
+    containers = [
+        {"name": "main", "image": "example.com/app:1", "resources": {"requests": {"ephemeral-storage": "3"}}}
+    ]
+    apply(guarded, training, pod("trainer", containers=containers))
+
+    said = apply(guarded, web, quota("eq", min={"ephemeral-storage": "0"}))
+
+    assert (
+        f"Warning: ElasticQuota {web}/eq: spec.min[ephemeral-storage]=0 limits ephemeral-storage for all: "
+        "the sum of min is 0 of 0 allocatable. Quotas that guarantee none of it: " in said
+    )
+    assert f"{training} (requests 3)" in said
 
 
 def test_used_quota_is_deleted_only_with_the_annotation(guarded: Cluster) -> None:

@@ -15,6 +15,11 @@ import pytest
 
 from scheduler_core.certificates import is_signed_by, issue_serving, split_bundle
 from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.model.admission_webhooks import (
+    WebhookEndpoint,
+    mutating_configuration,
+    validating_configuration,
+)
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
@@ -23,7 +28,6 @@ from webhook.__main__ import serving_hosts
 from webhook.certs import rotation
 from webhook.certs.ca_bundle import read_published
 from webhook.certs.plan import NO_MATERIAL, SETTLE_SECONDS, Material, renewed
-from webhook.certs.registration import WebhookEndpoint, mutating_configuration, validating_configuration
 from webhook.certs.source import Source
 from webhook.certs.store import SecretStore, ensure
 from webhook.process import RunningWebhook, WebhookOptions

@@ -202,11 +202,18 @@ def create_priority_class(cluster: Cluster, name: str, value: int = 1000, **fiel
     eventually(admitted)
 
 
-def create_pod(cluster: Cluster, namespace: str, name: str, cpu: str = "1", **spec: Any) -> None:
+def create_pod(
+    cluster: Cluster,
+    namespace: str,
+    name: str,
+    cpu: str = "1",
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
+) -> None:
     """A pod of one container that ends at once when it is deleted."""
     container = {"name": "main", "image": "example.com/app:1", "resources": {"requests": {"cpu": cpu}}}
     body = {
-        "metadata": {"name": name},
+        "metadata": {"name": name, "annotations": annotations or {}},
         "spec": {
             "schedulerName": SCHEDULER,
             "terminationGracePeriodSeconds": 0,

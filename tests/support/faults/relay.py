@@ -29,6 +29,7 @@ class Relay:
         self.url = f"https://{HOST}:{self.port}"
         self._lock = threading.Lock()
         self._pairs: list[_Pair] = []
+        self._silent_from_the_start = 0
         # Bytes that were swallowed.
         self.lost_bytes = 0
 
@@ -63,6 +64,11 @@ class Relay:
                 pair.silent = True
         return len(pairs)
 
+    def swallow_next(self) -> None:
+        """The next connection carries nothing, not even a TLS handshake."""
+        with self._lock:
+            self._silent_from_the_start += 1
+
     def _accept(self) -> None:
         while True:
             try:
@@ -78,6 +84,8 @@ class Relay:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             pair = _Pair(self, near, far)
             with self._lock:
+                pair.silent = self._silent_from_the_start > 0
+                self._silent_from_the_start -= pair.silent
                 self._pairs.append(pair)
             pair.start()
 

@@ -14,8 +14,7 @@ from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.queue.scheduling_queue import FLUSH_AFTER_SECONDS
 from scheduler_core.model.writes import Evict, Write
 from scheduler_core.simulate.objects import merge_patch
-from scheduler_core.simulate.run import Simulation
-from scheduler_core.simulate.scenario import Scenario
+from scheduler_core.simulate.world import Simulation
 from tests.support.oracles.random_cluster import Book, Cluster, RandomPod
 
 CONFIG: Final = muster_config()
@@ -59,7 +58,7 @@ class Audit(Simulation):
         config: SchedulerConfiguration = CONFIG,
         across: bool = True,
     ) -> None:
-        super().__init__(Scenario("random", "", config, 1_700_000_000.0, (), ()))
+        super().__init__(config, 1_700_000_000.0)
         self.cluster = cluster
         self.book = Book(cluster)
         self.pods = {pod.key: pod for pod in cluster.pods}
@@ -94,13 +93,13 @@ class Audit(Simulation):
 
     def settle(self) -> None:
         """Until idle and no victim is left."""
-        self.run_until_idle()
+        self.run()
         while self.book.leaving:
             self.faults += self.held_back()
             key = sorted(self.book.leaving)[0]
             self.end(key)
             self.observe(self.objects.delete(_raw(key), "end"))
-            self.run_until_idle()
+            self.run()
 
     def held_back(self) -> list[str]:
         """Pods within min that wait, while victims leave, where only less guaranteed pods are nominated."""

@@ -17,8 +17,7 @@ from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.model.names import REASON_SCHEDULER_ERROR
 from scheduler_core.model.writes import Evict, Write
 from scheduler_core.simulate.objects import Change, key_of, merge_patch
-from scheduler_core.simulate.run import Simulation
-from scheduler_core.simulate.scenario import Scenario
+from scheduler_core.simulate.world import Simulation
 from scheduler_core.state.gangs.held_quota import effective_hold
 from tests.support.worlds import rest
 from tests.support.worlds.checks import Fault, Preemption, gang_faults, preemption_faults, together_faults
@@ -104,7 +103,7 @@ class Player(Simulation):
 
     def __init__(self, world: World) -> None:
         self.topology = bool(world.get("topology"))
-        super().__init__(Scenario(world["name"], "", rest.parsed(self.topology), START, (), ()))
+        super().__init__(rest.parsed(self.topology), START)
         self.world = world
         self.grace = bool(world.get("grace"))
         self.findings: list[Finding] = []
@@ -191,7 +190,7 @@ class Player(Simulation):
     def settle(self) -> None:
         """Run until idle, judge every decision on the way, and the rest."""
         try:
-            self.run_until_idle()
+            self.run()
         except Exception as error:  # Whatever the engine raises is what we look for.
             self.findings.append(Finding("crash", self.step, f"{type(error).__name__}: {error}"))
             return
@@ -262,7 +261,7 @@ class Player(Simulation):
         """Then others may start in a fresh scheduler; nobody may be evicted there."""
         return fault.check == "restart-starts" and self._kept_for_long
 
-    def run_until_idle(self) -> None:
+    def run(self) -> None:
         """As the simulation does it, in fewer rounds, every decision judged before it is carried out."""
         for _ in range(ROUNDS):
             decisions = self.scheduler.step(self.now, TRIES)

@@ -106,6 +106,12 @@ class Rig:
         self.said.append(occurrence.reason)
         return True
 
+    def is_postponed(self, about: Any) -> bool:
+        return False
+
+    def withdraw(self, about: Any) -> None:
+        self.said.append(f"withdrawn: {about.name}")
+
 
 def placed(**more: Any) -> Placed:
     return Placed(PARSED, "n", "own", Bind("a", "p", "p", "n"), **more)

@@ -126,7 +126,7 @@ def test_results_about_former_pods_are_removed() -> None:
     state = state_of(gang(), members=1)
     state.topology.runs[KEYS["seed"]] = GroupRun(begin=5.0, reason="PodGroup a/g has size 2: 0 pods wait")
     assert written(state)["reason"] == (
-        "PodGroup a/g needs minMembers 2: 0 pods wait, 1 have a node, 0 succeeded"
+        "PodGroup a/g needs minMembers 2: 0 pods wait, 1 has a node, 0 succeeded"
     )
     gone = state_of(gang(results='{"reason":"2 pods wait","status":"Pending"}'), members=0)
     assert written(gone)["reason"] == "PodGroup a/g needs minMembers 2: it has no pods"

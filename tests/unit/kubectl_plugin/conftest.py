@@ -28,7 +28,16 @@ def api() -> Iterator[Api]:
 
         def do_GET(self) -> None:
             state.headers.append(dict(self.headers.items()))
-            code, body = state.answer(self.path)
+            self.respond(*state.answer(self.path))
+
+        def other(self) -> None:
+            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = json.loads(content) if content else None
+            self.respond(*state.write(self.command, self.path, body))
+
+        do_POST = do_PUT = do_PATCH = do_DELETE = other
+
+        def respond(self, code: int, body: dict[str, Any]) -> None:
             payload = json.dumps(body).encode()
             self.send_response(code)
             self.send_header("Content-Length", str(len(payload)))

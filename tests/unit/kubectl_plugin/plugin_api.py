@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 QUOTAS = "apis/scheduling.x-k8s.io/v1alpha1"
@@ -15,6 +15,17 @@ PLURALS = {
     "namespaces": "api/v1",
     "nodes": "api/v1",
     "configmaps": "api/v1",
+    "events": "apis/events.k8s.io/v1",
+    "replicasets": "apis/apps/v1",
+    "jobs": "apis/batch/v1",
+    "deployments": "apis/apps/v1",
+    "endpoints": "api/v1",
+    "secrets": "api/v1",
+    "leases": "apis/coordination.k8s.io/v1",
+    "podgroups": "apis/incubator.scheduling.k8s.io/v1alpha1",
+    "customresourcedefinitions": "apis/apiextensions.k8s.io/v1",
+    "validatingwebhookconfigurations": "apis/admissionregistration.k8s.io/v1",
+    "mutatingwebhookconfigurations": "apis/admissionregistration.k8s.io/v1",
     "reservationledgers": "apis/muster.dev/v1alpha1",
 }
 
@@ -73,15 +84,29 @@ def resource_quota_object(
     }
 
 
+class Sent(NamedTuple):
+    """A request that is no GET."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: Any
+
+
 @dataclass
 class Api:
-    """Objects by plural; `forbidden` holds (plural, namespace) pairs, `requests` what was asked."""
+    """Objects by plural; `forbidden` holds (plural, namespace) pairs, `requests` what was asked.
+
+    `writes` are the requests that are no GET; `answers` what each method gets, by default an empty object.
+    """
 
     objects: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {key: [] for key in PLURALS})
     forbidden: set[tuple[str, str]] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    writes: list[Sent] = field(default_factory=list)
+    answers: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     url: str = ""
 
     def answer(self, target: str) -> tuple[int, dict[str, Any]]:
@@ -90,6 +115,8 @@ class Api:
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         self.requests.append((url.path, query))
         parts = url.path.strip("/").split("/")
+        if parts == ["version"]:
+            return 200, {"gitVersion": "v1.36.0"}
         version = "/".join(parts[1:3]) if parts[0] == "apis" else parts[1]
         if parts[0] == "apis" and len(parts) < 4:
             return self._discovery(parts[1], parts[2] if len(parts) == 3 else "")
@@ -115,6 +142,13 @@ class Api:
                 return 200, item
         return 404, _status(404, "NotFound", f'{plural}.scheduling.x-k8s.io "{name}" not found')
 
+    def write(self, method: str, target: str, body: Any) -> tuple[int, dict[str, Any]]:
+        """Status and body of another method. Nothing is stored."""
+        url = urlsplit(target)
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        self.writes.append(Sent(method, url.path, query, body))
+        return self.answers.get(method, (200, {}))
+
     def _discovery(self, group: str, version: str) -> tuple[int, dict[str, Any]]:
         """The versions of a group of which Muster reads several, or the kinds of one of them."""
         if group != "scheduling.k8s.io" or version not in ("", "v1beta1"):
@@ -132,6 +166,11 @@ def _selects(term: str, obj: dict[str, Any]) -> bool:
         return True
     part, key = path.rstrip("!").split(".")
     return (obj.get(part, {}).get(key, "") == wanted) is not path.endswith("!")
+
+
+def refusal(message: str, code: int = 403, reason: str = "Forbidden") -> tuple[int, dict[str, Any]]:
+    """The answer to a request that is refused."""
+    return code, _status(code, reason, message)
 
 
 def _status(code: int, reason: str, message: str) -> dict[str, Any]:

@@ -69,6 +69,8 @@ def member(name: str, node: str, group: str, message: str, **labels: str) -> dic
     pod["spec"] |= {"hostname": EVIL, "subdomain": EVIL}
     pod["status"] |= {"conditions": [told], "podIP": EVIL}
     pod["status"] |= {} if node else {"nominatedNodeName": EVIL}
+    owner = {"kind": EVIL, "name": EVIL, "uid": EVIL, "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
     return pod
 
 
@@ -117,6 +119,16 @@ def cluster(api: Api) -> None:
         },
         {"metadata": metadata("g", labels={"sakkara.group": ""}), "data": group},
     ]
+    api.objects["events"] = [
+        {
+            "metadata": metadata("told"),
+            "type": EVIL,
+            "reason": EVIL,
+            "note": EVIL + HUGE,
+            "reportingController": EVIL,
+            "regarding": {"kind": "PodGroup", "name": "train", "uid": "u-train"},
+        }
+    ]
     hold = {"group": "train", "uid": "u-train", "minMembers": 3, "totalResources": {"cpu": "8"}}
     api.objects["reservationledgers"] = [{"metadata": metadata("reservations"), "spec": {"holds": [hold]}}]
 
@@ -125,6 +137,12 @@ COLUMNS = f"custom-columns={EVIL.replace(',', '')}:.metadata.labels.team,NOTE:.m
 QUOTA = [
     *(("get", "-A", "-o", form) for form in ("table", "wide", "json", "yaml", "name", COLUMNS)),
     ("get", "-A", "--show-labels"),
+    ("get", "-A", "-L", "team"),
+    ("get", "-A", "-L", EVIL.replace(",", "")),
+    *(("tree", "-A", "-o", form) for form in ("table", "json", "yaml")),
+    *(("describe", "-A", "-o", form) for form in ("text", "json", "yaml")),
+    ("describe", EVIL),
+    ("lending", "-A", "--sort-by", EVIL),
     ("get", EVIL.replace("/", "").replace("%", "")),
     ("get", EVIL),
     *(("lending", "-A", "-o", form) for form in ("table", "json", "yaml")),
@@ -138,6 +156,9 @@ QUOTA = [
 GROUPS = [
     *(("get", "-A", "-o", form) for form in ("table", "wide", "json", "yaml", "name", COLUMNS)),
     *(("status", "-A", "-o", form) for form in ("table", "wide", "json", "yaml", "name")),
+    *(("describe", "-A", "-o", form) for form in ("text", "json", "yaml")),
+    ("describe", "train", "g"),
+    ("status", "-A", "--sort-by", ".reason"),
     ("status", "train"),
     ("status", "g"),
     ("status", "lone"),

@@ -17,8 +17,7 @@ from tests.support.builders import make_budget, make_node, make_pod, make_quota
 BAD_QUOTAS = [
     pytest.param(
         {"min": {"cpu": "abc"}},
-        "ElasticQuota team-a/quota: spec.min[cpu]: 'abc' is not a quantity "
-        "(expected for example 500m, 2, 1.5, 20Gi)",
+        "ElasticQuota team-a/quota: spec.min[cpu]: 'abc' is not a quantity such as 500m, 4 or 1.5Gi",
         id="no quantity",
     ),
     pytest.param(

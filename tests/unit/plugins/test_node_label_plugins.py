@@ -122,6 +122,23 @@ def test_required_affinity(expression: Raw, nodes: list[str]) -> None:
     assert fitting(NodeAffinity(), three(), pod) == nodes
 
 
+@pytest.mark.parametrize(
+    ("bounds", "nodes"),
+    [
+        ([("Gt", "1"), ("Gt", "3")], ["n4", "n5"]),
+        ([("Lt", "5"), ("Lt", "3")], ["n1", "n2"]),
+        ([("Gt", "1"), ("Lt", "5"), ("Gt", "2")], ["n3", "n4"]),
+        ([("Gt", "3"), ("Lt", "4")], []),
+        ([("Gt", "1"), ("Gt", "many")], []),
+    ],
+)
+def test_all_comparisons_of_one_label_must_hold(bounds: list[tuple[str, str]], nodes: list[str]) -> None:
+    state = cluster(*(make_node(f"n{number}").labels(cores=str(number)).obj() for number in range(1, 6)))
+    terms = [{"key": "cores", "operator": operator, "values": [value]} for operator, value in bounds]
+    pod = make_pod("x/p").spec(affinity=required(*terms)).obj()
+    assert fitting(NodeAffinity(), state, pod) == nodes
+
+
 def test_fields_select_by_name_and_an_empty_term_selects_nothing() -> None:
     by_name = required(fields=[{"key": "metadata.name", "operator": "In", "values": ["b"]}])
     assert fitting(NodeAffinity(), three(), make_pod("x/p").spec(affinity=by_name).obj()) == ["b"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.quota.validation import validate_capacity, validate_stored
 from tests.support.builders import make_quota
@@ -28,6 +28,16 @@ def used(quota: ElasticQuota, cpu: int) -> ElasticQuota:
 CASES: list[tuple[str, list[ElasticQuota], list[ResourceQuota], list[tuple[str, str]]]] = [
     ("nothing is wrong", [quota("a/q", 1, 2)], [native("a", 2)], []),
     ("min above max", [quota("a/q", 3, 2)], [], [("bounds", "a/q")]),
+    (
+        "a fraction of a GPU",
+        [
+            parse_elastic_quota(
+                {"metadata": {"name": "q", "namespace": "a"}, "spec": {"max": {"a.com/gpu": "1.5"}}}
+            )
+        ],
+        [],
+        [("whole", "a/q")],
+    ),
     ("max above hard", [quota("a/q", 1, 4)], [native("a", 3)], [("hard", "a/q")]),
     ("hard of another namespace is nobody's business", [quota("a/q", 1, 4)], [native("b", 3)], []),
     (

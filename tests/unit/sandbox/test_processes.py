@@ -86,3 +86,25 @@ def test_cancelling_ends_all_of_them_in_order() -> None:
         return said
 
     assert asyncio.run(scenario()) == ["one | up", "one | bye"]
+
+
+STUBBORN = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(os.getpid())
+time.sleep(60)
+"""
+
+
+def test_cancelling_kills_what_does_not_end_in_time() -> None:
+    """Also under Python 3.11.2, whose `asyncio.timeout` raises CancelledError in a cancelled task."""
+
+    async def scenario() -> int:
+        said: list[str] = []
+        task = asyncio.create_task(ChildProcesses({"one": python(STUBBORN)}, said.append, patience=0.1).run())
+        await until(lambda: bool(said))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return int(said[0].removeprefix("one | "))
+
+    assert not is_running(asyncio.run(scenario()))

@@ -26,7 +26,32 @@ BAD = [
     pytest.param("", "f.yaml: no scenario in the file", id="empty"),
     pytest.param("[]", "f.yaml: must be a mapping, not list", id="a list"),
     pytest.param(
-        "stesp: []", "f.yaml: stesp: unknown key; known are config, description, name", id="unknown key"
+        "stesp: []",
+        "f.yaml: stesp: unknown key; known are name, description, config, now, objects, steps "
+        "(did you mean steps?)",
+        id="unknown key",
+    ),
+    pytest.param(
+        "steps: [{expect: {minCuont: 2}}]",
+        "f.yaml: steps[0].expect.minCuont: unknown key; known are bound, boundOn, boundAny, ",
+        id="a key without a near one",
+    ),
+    pytest.param(
+        "steps: [{expect: {events: [{contain: x}]}}]",
+        "f.yaml: steps[0].expect.events[0].contain: unknown key; known are object, reason, contains "
+        "(did you mean contains?)",
+        id="a misspelt key of an event",
+    ),
+    pytest.param(
+        "steps: [{expect: {status: {PodGroup a/g: {runing: 0}}}}]",
+        "f.yaml: steps[0].expect.status[PodGroup a/g].runing: unknown key; known are ",
+        id="a misspelt field of a status, which would always be 0",
+    ),
+    pytest.param(
+        "steps: [{expect: {status: {ElastiQuota a/q: {used: {cpu: 0}}}}}]",
+        "f.yaml: steps[0].expect.status[ElastiQuota a/q]: must begin with one of ElasticQuota, PodGroup, "
+        "ConfigMap, as in PodGroup team-a/train (did you mean ElasticQuota?)",
+        id="a misspelt kind, whose status would always be 0",
     ),
     pytest.param("steps: {}", "f.yaml: steps: must be a list", id="steps is no list"),
     pytest.param("steps: [{creat: []}]", "f.yaml: steps[0].creat: unknown key", id="unknown step key"),

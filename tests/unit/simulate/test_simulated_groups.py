@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from scheduler_core.controllers.native_status import INITIALLY_SCHEDULED, SCHEDULED_V1ALPHA2
-from scheduler_core.simulate.run import Simulation
 from scheduler_core.simulate.scenario import Scenario, load_scenarios
+from scheduler_core.simulate.world import Simulation
 
 GROUPS = """
 objects:
@@ -24,7 +24,7 @@ objects:
 def simulation(text: str) -> Simulation:
     (scenario,) = load_scenarios(text)
     assert isinstance(scenario, Scenario)
-    played = Simulation(scenario)
+    played = Simulation(scenario.config, scenario.now)
     for i, obj in enumerate(scenario.objects):
         played.observe(played.objects.create(obj, f"objects[{i}]"))
     return played
@@ -42,7 +42,7 @@ def test_groups_of_one_name_are_three_objects() -> None:
 def test_a_status_goes_to_the_group_of_its_dialect(key: str) -> None:
     played = simulation(GROUPS)
     played.state.gangs.verdicts.decided("a/g native-PodGroup", "Unschedulable", "no nodes")
-    played.run_until_idle()
+    played.run()
     types = {
         known: {condition.type for condition in gang.status.conditions or ()}
         for known, gang in played.state.gangs.gangs.items()
@@ -61,7 +61,7 @@ def test_every_version_of_a_native_group_is_read_and_told(version: str) -> None:
     played = simulation(f"objects: [{group | {'metadata': {'name': 'g', 'namespace': 'a'}}}]")
     gang = played.state.gangs.gangs["a/g native-PodGroup"]
     played.state.gangs.verdicts.decided(gang.key, "Scheduled", "")
-    played.run_until_idle()
+    played.run()
     gang = played.state.gangs.gangs[gang.key]
     wanted = SCHEDULED_V1ALPHA2 if version == "v1alpha2" else INITIALLY_SCHEDULED
     assert [(item.type, item.status) for item in gang.status.conditions or ()] == [(wanted, "True")]

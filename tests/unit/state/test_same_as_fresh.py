@@ -17,6 +17,7 @@ from scheduler_core.load.spec import Estimation, LoadSpec, Thresholds
 from scheduler_core.model.selectors import IN, Requirement, Selector
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import EventKind
+from scheduler_core.state.first_pods import place_first_pods
 from scheduler_core.state.gangs.gangs import take_census
 from scheduler_core.state.neighbours.domains import EACH_NODE
 from scheduler_core.state.neighbours.selections import Selection
@@ -393,13 +394,20 @@ class World:
                 trial.place(state.pods[uid], slot)
             answers(state)
 
-    def fresh(self) -> ClusterState:
-        """A state that is told of all objects, nodes first, and of what is decided still."""
+    def fresh(self, *, at_once: bool) -> ClusterState:
+        """A state that is told of all objects, nodes first, and of what is decided still.
+
+        `at_once`: it learns all pods together.
+        """
         state = ClusterState()
-        for (kind, _), builder in sorted(
-            self.objects.items(), key=lambda item: (item[0][0] != "Node", item[0])
-        ):
-            tell(state, kind, builder, gone=False)
+        in_order = sorted(self.objects.items(), key=lambda item: (item[0][0] != "Node", item[0]))
+        for (kind, _), builder in in_order:
+            if kind != "Pod" or not at_once:
+                tell(state, kind, builder, gone=False)
+        if at_once:
+            pods: list[Any] = [builder for (kind, _), builder in in_order if kind == "Pod"]
+            for pod in place_first_pods(state, [builder.obj() for builder in pods], 5.0):
+                state.put_pod(pod, 5.0)
         for uid, node in self.assumed.items():
             self.assume(state, uid, node)
         for uid in self.evicted:
@@ -453,4 +461,7 @@ def test_answers_do_not_depend_on_the_history(seed: int) -> None:
         known = answers(world.state)
         assert world.state.check() == []
         if step % 6 == 5:
-            assert differing(known, answers(world.fresh())) == {}
+            for at_once in (False, True):
+                fresh = world.fresh(at_once=at_once)
+                assert fresh.check() == []
+                assert differing(known, answers(fresh)) == {}

@@ -18,14 +18,15 @@ from scheduler_core.app.failures.failure_handler import (
     BATCH_SECONDS,
     BOUND_COST,
     BURST,
+    CHECK_SECONDS,
     FIGURES_BURST,
     FIGURES_PER_SECOND,
     MAX_IN_FLIGHT,
     MIN_PER_SECOND,
     PAUSE_SECONDS,
     PER_SECOND,
-    UNTOLD_SECONDS,
     FailureHandler,
+    PodEvents,
 )
 from scheduler_core.engine.decisions import Noticed, Rejected
 from scheduler_core.errors import MusterError
@@ -59,10 +60,10 @@ class Rig:
         self.answers_at_once = True
         self.events: list[tuple[str, str, str]] = []
         self.takes_events = True
+        self.postponed: set[ObjectReference] = set()
+        events = PodEvents(self._record, self.postponed.__contains__, self.postponed.discard)
         aggregator = EventAggregator(lambda pod: QUOTA, self.pods.get)
-        self.handler = FailureHandler(
-            cast(Any, self), self._record, aggregator, self.pods.get, lambda: self.now
-        )
+        self.handler = FailureHandler(cast(Any, self), events, aggregator, self.pods.get, lambda: self.now)
 
     def submit(
         self,
@@ -80,6 +81,8 @@ class Rig:
     def _record(self, about: ObjectReference, profile: str, reason: str, note: str) -> bool:
         if self.takes_events:
             self.events.append((about.kind, about.name, note))
+        else:
+            self.postponed.add(about)
         return self.takes_events
 
     def show(self, patch: Patch) -> None:
@@ -305,8 +308,8 @@ def test_many_equal_failures_get_a_few_events_and_one_with_the_count(rig: Rig) -
     assert len(rig.events) == MAX_OWN_EVENTS + 1, "nothing else is to be told"
 
 
-def left_out(rig: Rig) -> None:
-    """A pod and its group wait for a reason of which no event tells, because another one was just told."""
+def postpone(rig: Rig) -> None:
+    """A pod and its group wait for a reason that no event tells yet, because of those before."""
     rig.takes_events = False
     rig.refuse("p", "no room for 2")
     about = "scheduling.k8s.io/v1", "PodGroup", "a", "g", "g"
@@ -314,29 +317,23 @@ def left_out(rig: Rig) -> None:
     rig.takes_events = True
 
 
-def test_a_note_that_was_left_out_is_told_later(rig: Rig) -> None:
-    """Else `kubectl describe` shows for ever that too few pods are there, after the last one has come."""
-    left_out(rig)
-    assert rig.handler.next_time() == rig.now + UNTOLD_SECONDS
-    rig.after(UNTOLD_SECONDS - 1)
-    assert rig.events == []
-    rig.after(1)
-    assert rig.events == [("Pod", "p", "no room for 2"), ("PodGroup", "g", "no room for 2")]
-    rig.after(UNTOLD_SECONDS)
-    assert len(rig.events) == 2
+def test_postponed_events_are_withdrawn_as_soon_as_the_pod_no_longer_waits(rig: Rig) -> None:
+    """Else `kubectl describe` says that a group waits, after it has started."""
+    postpone(rig)
+    rig.after(CHECK_SECONDS)
+    assert {about.name for about in rig.postponed} == {"p", "g"}
+    del rig.pods["p"]
+    rig.after(CHECK_SECONDS)
+    assert rig.postponed == set()
     assert rig.handler.next_time() is None
 
 
-def test_a_note_that_was_left_out_is_dropped_with_the_wait_and_for_a_newer_one(rig: Rig) -> None:
-    left_out(rig)
-    rig.refuse("p", "no room for 1")
-    rig.after(UNTOLD_SECONDS)
-    assert [note for _, name, note in rig.events if name == "p"] == ["no room for 1"]
-    left_out(rig)
-    del rig.pods["p"]
-    known = len(rig.events)
-    rig.after(UNTOLD_SECONDS)
-    assert len(rig.events) == known
+def test_events_that_were_posted_are_no_longer_checked(rig: Rig) -> None:
+    postpone(rig)
+    assert rig.handler.next_time() is not None
+    rig.postponed.clear()
+    rig.after(CHECK_SECONDS)
+    assert rig.handler.next_time() is None
 
 
 def test_looking_again_knows_what_is_unsaid(rig: Rig) -> None:

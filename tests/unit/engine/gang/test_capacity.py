@@ -36,9 +36,25 @@ def runs(
 @pytest.mark.parametrize(
     ("found", "need", "words"),
     [
-        pytest.param(CapacityLimit(3, 2, "cpu"), 5, "2 short of cpu on 2 nodes", id="several nodes"),
-        pytest.param(CapacityLimit(3, 1, "cpu"), 5, "2 short of cpu on one node", id="one node"),
-        pytest.param(CapacityLimit(0, 0, "cpu"), 5, "no node with cpu is open to them", id="no node"),
+        pytest.param(
+            CapacityLimit(3, 4, "nvidia.com/gpu", 8),
+            5,
+            "2 pods short: each needs 8 nvidia.com/gpu; 4 nodes have this resource",
+            id="several pods and nodes",
+        ),
+        pytest.param(
+            CapacityLimit(4, 1, "cpu", 1500),
+            5,
+            "1 pod short: it needs 1500m cpu; one node has this resource",
+            id="one pod and one node",
+        ),
+        pytest.param(
+            CapacityLimit(3, 2, "pods", 1),
+            4,
+            "1 pod short: 2 nodes reached the limit of pods",
+            id="too many pods",
+        ),
+        pytest.param(CapacityLimit(0, 0, "cpu", 1), 5, "no node with cpu is open to them", id="no node"),
     ],
 )
 def test_what_is_missing_in_words(found: CapacityLimit, need: int, words: str) -> None:
@@ -48,7 +64,7 @@ def test_what_is_missing_in_words(found: CapacityLimit, need: int, words: str) -
 def test_room_is_whole_pods_node_by_node() -> None:
     made = GangScheduler([5, 3, 1])
     made.put(runs("x", "n0", 2))
-    assert room(made, member("m", cpu=2)) == CapacityLimit(2, 3, "cpu")
+    assert room(made, member("m", cpu=2)) == CapacityLimit(2, 3, "cpu", 2000)
     assert room(made, member("m", cpu=1)).fits == 7
     assert room(made, member("m", cpu=6)).fits == 0
 

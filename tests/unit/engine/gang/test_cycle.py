@@ -61,7 +61,7 @@ def test_members_that_another_scheduler_bound_count() -> None:
         gang.put(member(name).scheduler("default-scheduler").on("n0"))
     gang.put(member("p0"))
     gang.put(member("away").scheduler("default-scheduler"))
-    assert "needs minMembers 4: 1 pods wait, 2 have a node" in rejected(gang.step())["p0"].message
+    assert "needs minMembers 4: 1 pod waits, 2 have a node" in rejected(gang.step())["p0"].message
     gang.put(member("p1"))
     assert set(placed(gang.step(10.0))) == {"p0", "p1"}
 
@@ -168,7 +168,8 @@ def test_the_message_has_the_numbers_of_the_shortage() -> None:
     gang = GangScheduler([2, 3], g=8)
     gang.put(*(member(f"p{i}") for i in range(8)))
     assert rejected(gang.step())["p0"].message == (
-        "PodGroup a/g: only 5 of the 8 pods that must start together find a node: 3 short of cpu on 2 nodes"
+        "PodGroup a/g: only 5 of the 8 pods that must start together find a node: "
+        "3 pods short: each needs 1 cpu; 2 nodes have this resource"
     )
 
 
@@ -180,7 +181,7 @@ def test_members_whose_eviction_was_decided_are_no_part_of_the_quorum() -> None:
     assert all(gang.state.table.leaving[gang.state.placed[name].row] for name in ("old0", "old1"))
     gang.put(member("new0"))
     decisions = gang.step()
-    assert "needs minMembers 2: 1 pods wait, 0 have a node" in rejected(decisions)["new0"].message
+    assert "needs minMembers 2: 1 pod waits, 0 have a node" in rejected(decisions)["new0"].message
 
 
 def test_a_new_incarnation_waits_for_the_quota_of_the_old_one() -> None:

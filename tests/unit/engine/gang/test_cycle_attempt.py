@@ -106,11 +106,38 @@ def test_equal_members_without_room_are_not_even_tried(monkeypatch: pytest.Monke
     tried = asked(monkeypatch)
     outcome = run(made)
     text = (
-        "PodGroup a/g: only 2 of the 3 pods that must start together find a node: 1 short of cpu on one node"
+        "PodGroup a/g: only 2 of the 3 pods that must start together find a node: "
+        "1 pod short: it needs 1 cpu; one node has this resource"
     )
     assert (tried, outcome.refused) == ([], {f"m{number}": text for number in range(3)})
     assert (outcome.need, made.state.placed) == (3, {})
     assert {"Coscheduling", "NodeResourcesFit"} <= outcome.plugins
+
+
+@pytest.mark.parametrize(
+    ("most", "blocks"),
+    [
+        pytest.param(
+            4, "; quota blocks, too: ElasticQuota a/q: used cpu=2 + requested 3 exceeds max=4", id="full"
+        ),
+        pytest.param(5, "", id="not full"),
+    ],
+)
+def test_a_quota_that_blocks_as_well_is_named_beside_the_nodes(most: int, blocks: str) -> None:
+    made = GangScheduler([4], g=3)
+    made.scheduler.put(make_quota("a/q").min(cpu=most).max(cpu=most).obj(), made.now)
+    made.put(make_pod("a/other").uid("other").requests(cpu=2).on("n0"))
+    made.put(*(member(f"m{number}").never() for number in range(3)))
+    short = "1 pod short: it needs 1 cpu; one node has this resource"
+    assert run(made).refused["m0"].endswith(f"find a node: {short}{blocks}")
+
+
+def test_a_refusal_by_the_quota_is_given_once() -> None:
+    made = GangScheduler([9], g=3)
+    made.scheduler.put(make_quota("a/q").min(cpu=4).max(cpu=4).obj(), made.now)
+    made.put(make_pod("a/other").uid("other").requests(cpu=2).on("n0"))
+    made.put(*(member(f"m{number}").never() for number in range(3)))
+    assert run(made).refused["m0"].count("ElasticQuota a/q") == 1
 
 
 def test_no_further_member_is_tried_when_too_many_have_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +154,7 @@ def test_a_gang_of_one_is_told_what_its_member_is_told() -> None:
     made = GangScheduler([2], g=1)
     made.put(member("m0", cpu=9))
     assert run(made).refused == {
-        "m0": "PodGroup a/g: only 0 of the 1 pods that must start together find a node: "
-        "0/1 nodes are available: 1 Insufficient cpu."
+        "m0": "PodGroup a/g: its waiting pod finds no node: 0/1 nodes are available: 1 Insufficient cpu."
     }
 
 

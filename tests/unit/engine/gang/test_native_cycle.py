@@ -220,7 +220,9 @@ def test_the_verdict_counts_the_evicted_pods_that_a_group_waits_for() -> None:
     assert evicted(made.step()) == {"w0", "w1"}
     reason, message = verdict(made)
     assert reason == UNSCHEDULABLE
-    assert message.endswith("2 short of cpu on one node; waiting for 2 evicted pods to end")
+    assert message.endswith(
+        "2 pods short: each needs 1 cpu; one node has this resource; waiting for 2 evicted pods to end"
+    )
     made.scheduler.remove(weak("w0", "n0").obj(), made.now)
     made.step(30.0)
     assert verdict(made)[1].endswith("Insufficient cpu; waiting for 1 evicted pod to end")

@@ -49,7 +49,7 @@ def test_too_few_pods_are_told_with_the_numbers() -> None:
     decisions = made.step()
     assert nodes(decisions) == {}
     (text,) = why(decisions)
-    assert "has size 4: 2 pods wait, 1 have a node, 0 succeeded" in text
+    assert "has size 4: 2 pods wait, 1 has a node, 0 succeeded" in text
 
 
 def test_pods_of_a_group_that_is_not_there_wait_for_it() -> None:

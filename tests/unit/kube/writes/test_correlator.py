@@ -36,12 +36,12 @@ def test_the_counts_written_add_up_to_what_happened(happened: list[tuple[float, 
     for gap, pod, note, tick in happened:
         now += gap
         if tick:
-            for patch in correlator.due(now):
-                carry_out(patch)
+            for write, _ in correlator.due(now):
+                carry_out(write)
         for write in correlator.observe(occurrence(now, pod, note)):
             carry_out(write)
-    for patch in correlator.due(now + 10_000):
-        carry_out(patch)
+    for write, _ in correlator.due(now + 10_000):
+        carry_out(write)
     assert sum(counts.values()) == len(happened)
 
 
@@ -52,27 +52,40 @@ def test_a_thousand_repeats_in_a_minute_are_three_writes() -> None:
     assert len(correlator.due(90.0)) == 1
 
 
-def test_another_note_is_a_new_event_but_not_at_once() -> None:
+def test_other_figures_are_a_new_event_but_not_at_once() -> None:
     correlator = EventCorrelator()
     assert len(correlator.observe(occurrence(0, note="2 short of cpu"))) == 1
     assert correlator.observe(occurrence(10, note="1 short of cpu")) == []
     assert correlator.tells(occurrence(10, note="2 short of cpu"))
     assert not correlator.tells(occurrence(10, note="1 short of cpu"))
-    count, later = correlator.observe(occurrence(31, note="1 short of cpu"))
-    assert isinstance(count, Patch)
+    assert correlator.due(29) == []
+    ((later, _),) = correlator.due(30)
     assert isinstance(later, Create)
     assert later.body["note"] == "1 short of cpu"
+    assert later.body["eventTime"] == "1970-01-01T00:00:10.000000Z", "when it occurred"
     assert correlator.tells(occurrence(31, note="1 short of cpu"))
 
 
-def test_counts_that_are_written_do_not_put_off_another_note() -> None:
+def test_another_reason_is_a_new_event_at_once_a_few_times_in_a_row() -> None:
+    correlator = EventCorrelator(burst=3)
+    created = [
+        len(correlator.observe(occurrence(0.1 * number, note="ab"[number % 2]))) for number in range(8)
+    ]
+    assert created == [1, 1, 1, 0, 0, 0, 0, 0]
+    assert [type(write) for write, _ in correlator.due(31)] == [Patch, Create]
+
+
+def test_postponed_notes_do_not_put_off_one_another() -> None:
     correlator = EventCorrelator()
     correlator.observe(occurrence(0, note="2 short of cpu"))
     for second in range(5, 30, 5):
         assert correlator.observe(occurrence(second, note="1 short of cpu")) == []
-    assert len(correlator.due(30.0)) == 1
-    (later,) = correlator.observe(occurrence(31, note="1 short of cpu"))
+    (later,) = correlator.observe(occurrence(30, note="1 short of cpu"))
     assert isinstance(later, Create)
+    ((count, _),) = correlator.due(60)
+    assert isinstance(count, Patch)
+    assert isinstance(count.body, dict)
+    assert count.body["series"]["count"] == 6
 
 
 def test_a_long_note_is_cut_between_characters() -> None:

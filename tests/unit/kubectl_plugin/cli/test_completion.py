@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kubectl_plugin.elasticquota import ANSWERS, COMMANDS
 from kubectl_plugin.podgroup import podgroup
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, quota_object
 
@@ -19,17 +20,27 @@ def words(out: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ([""], ["get", "lending", "lint", "adopt", "simulate", "completion", "version", ":4"]),
+        ([""], [*COMMANDS, *ANSWERS, "completion", "version", ":4"]),
         (["g"], ["get", ":4"]),
-        (["nope", ""], ["get", "lending", "lint", "adopt", "simulate", "completion", "version", ":4"]),
+        (["nope", ""], [*COMMANDS, *ANSWERS, "completion", "version", ":4"]),
         (["get", "--sho"], ["--show-labels", "--show-managed-fields", ":4"]),
-        (["get", "-o", ""], ["table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns=", ":4"]),
+        (
+            ["get", "-o", ""],
+            [
+                *("table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns="),
+                *("go-template=", "go-template-file=", ":4"),
+            ],
+        ),
+        (["get", "--label"], ["--label-columns", ":4"]),
+        (["lending", "--s"], ["--server", "--sort-by", ":4"]),
+        (["tree", "-o", ""], ["table", "json", "yaml", ":4"]),
         (["get", "--output=j"], ["--output=json", "--output=jsonpath=", ":4"]),
         (["get", "--color", "a"], ["auto", "always", ":4"]),
-        (["simulate", "-o", ""], ["text", "json", "yaml", ":4"]),
+        (["simulate", "-o", ""], ["text", "json", "yaml", "junit", ":4"]),
         (["simulate", "--scenario", "x"], [":0"]),
         (["simulate", "--scenario", "x", ""], [":0"]),
         (["--kubeconfig", ""], [":0"]),
+        (["what-if", "--config", ""], [":0"]),
         (["completion", ""], ["script", "install", ":4"]),
         (["version", ""], [":4"]),
         (["get", "--context", ""], ["test", ":4"]),
@@ -50,7 +61,7 @@ def test_names_come_from_the_namespace_that_is_meant(api: Api, eq: Command) -> N
     assert words(eq("__complete", "get", "-A", "").out) == [":4"]
 
 
-@pytest.mark.parametrize("command", ["get", "status", "rank", "topology", "adopt"])
+@pytest.mark.parametrize("command", ["get", "status", "describe", "rank", "topology", "adopt", "eta"])
 def test_every_command_that_takes_a_group_offers_those_of_every_dialect(
     api: Api, eq: Command, command: str
 ) -> None:
@@ -70,13 +81,16 @@ def test_every_command_that_takes_a_group_offers_those_of_every_dialect(
         }
     ]
     assert words(eq("__complete", command, "", plugin=podgroup).out) == ["four", "one", "three", "two", ":4"]
-    again = ["four", "three", "two", ":4"] if command == "get" else [":4"]
+    again = ["four", "three", "two", ":4"] if command in ("get", "describe") else [":4"]
     assert words(eq("__complete", command, "one", "", plugin=podgroup).out) == again
 
 
-def test_namespaces_come_from_the_cluster(api: Api, eq: Command) -> None:
+def test_namespaces_and_nodes_come_from_the_cluster(api: Api, eq: Command) -> None:
     api.objects["namespaces"] = [{"metadata": {"name": "team-a"}}, {"metadata": {"name": "other"}}]
     assert words(eq("__complete", "get", "-n", "t").out) == ["team-a", ":4"]
+    api.objects["nodes"] = [{"metadata": {"name": "node-1"}}, {"metadata": {"name": "other"}}]
+    for flag in ("--drain", "--like"):
+        assert words(eq("__complete", "what-if", flag, "n").out) == ["node-1", ":4"]
 
 
 def test_at_most_a_hundred_are_offered(api: Api, eq: Command) -> None:

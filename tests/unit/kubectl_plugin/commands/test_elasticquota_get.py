@@ -229,8 +229,7 @@ def test_a_quota_that_cannot_be_read_is_named_with_its_field_and_the_others_are_
     done = eq("get", "-A")
     assert done.code == 1
     assert done.err == (
-        "error: ElasticQuota team-c/quota: spec.min[cpu]: 'abc' is not a quantity "
-        "(expected for example 500m, 2, 1.5, 20Gi)\n"
+        "error: ElasticQuota team-c/quota: spec.min[cpu]: 'abc' is not a quantity such as 500m, 4 or 1.5Gi\n"
     )
     assert len(done.out.splitlines()) == 4
 
@@ -294,6 +293,14 @@ def test_names_cannot_drive_the_terminal(teams: Api, eq: Command) -> None:
     done = eq("get", "--show-labels")
     assert "\x1b" not in done.out
     assert "a=x\\x1b[2J" in done.out
+
+
+@pytest.mark.parametrize("flags", [["-L", "tier,team"], ["-L=tier", "--label-columns", "team"]])
+def test_chosen_labels_have_columns(teams: Api, eq: Command, flags: list[str]) -> None:
+    teams.objects["elasticquotas"][0]["metadata"]["labels"] = {"tier": "gold"}
+    lines = [line.split("   ") for line in eq("get", *flags).out.splitlines()]
+    assert [cell.strip() for cell in lines[0][-2:]] == ["TIER", "TEAM"]
+    assert [cell.strip() for cell in lines[1][-2:]] == ["gold", ""]
 
 
 def column(done: Done, name: str) -> list[str]:

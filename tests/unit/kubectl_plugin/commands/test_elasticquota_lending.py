@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubectl_plugin.commands.elasticquota_lending import MOST_LENDERS, balances, document, rows
+from kubectl_plugin.commands.elasticquota_lending import MOST_LENDERS, document
+from kubectl_plugin.inspection.loans import balances, loan_rows
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.lending import Lending
@@ -120,6 +121,37 @@ def test_without_the_right_to_see_the_cluster_it_fails_in_the_servers_words(api:
     assert done.err.startswith("Error from server (Forbidden): pods is forbidden")
 
 
+@pytest.mark.usefixtures("cluster")
+def test_the_table_is_sorted_by_a_field_with_quantities_by_value(api: Api, eq: Command) -> None:
+    api.objects["pods"][0] = pod_object("team-a", "p", **{GPU: "34"})
+    amounts = [row[3] for row in table(eq("lending", "-A", "--no-headers", "--sort-by=.amount").out)]
+    assert amounts == ["2", "4", "24"]
+    lenders = [row[2] for row in table(eq("lending", "-A", "--no-headers", "--sort-by", "{.lender}").out)]
+    assert lenders == ["-", "team-b", "team-c"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["-o", "json", "-w"], "-o json cannot be used with --watch."),
+        (["-o", "yaml", "--sort-by", ".amount"], "-o yaml cannot be used with --sort-by."),
+        (["-w", "--sort-by", ".amount"], "--sort-by cannot be used with --watch."),
+    ],
+)
+def test_flags_that_exclude_each_other_are_refused(eq: Command, flags: list[str], said: str) -> None:
+    done = eq("lending", *flags)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_watch_without_rights_ends_in_the_servers_words(api: Api, eq: Command) -> None:
+    api.forbidden = {("pods", "")}
+    done = eq("lending", "-w")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("Error from server (Forbidden): pods is forbidden")
+
+
 def quota(namespace: str, cpu: int) -> ElasticQuota:
     return parse_elastic_quota(json.dumps(quota_object(namespace, min={"cpu": str(cpu)})).encode())
 
@@ -138,10 +170,10 @@ def many(borrowers: int, lenders: int) -> Lending:
 
 def test_a_thousand_quotas_make_a_table_that_can_be_read_and_a_document_with_all() -> None:
     found = many(30, 40)
-    shown = list(rows(found, MOST_LENDERS))
+    shown = list(loan_rows(found, MOST_LENDERS))
     assert len(shown) == 30 * (MOST_LENDERS + 1)
-    assert [cell.text for cell in shown[MOST_LENDERS]] == ["cpu", "borrower-0000", "(30 others)", "30", "30"]
-    assert len(list(rows(found, None))) == 30 * 40
+    assert [*shown[MOST_LENDERS].document().values()] == ["cpu", "borrower-0000", "(30 others)", "30", "30"]
+    assert len(list(loan_rows(found, None))) == 30 * 40
     (entry,) = document([found])["lending"]
     assert len(entry["loans"]) == 30 * 40
     assert {item["reclaimable"] for item in entry["borrowed"]} == {"40"}

@@ -70,6 +70,22 @@ def test_a_cluster_in_order_has_nothing_to_say(eq: Command) -> None:
             "error: ElasticQuota team-c/quota: status.used[cpu]=7 exceeds spec.max[cpu]=4; pods were placed "
             "past Muster's scheduler, or max was lowered; nothing more of it starts until pods end",
         ),
+        (
+            {"elasticquotas": quota_object("team-c", max={"a.com/gpu": "500m"})},
+            "error: ElasticQuota team-c/quota: spec.max[a.com/gpu]=500m is not a whole number, "
+            "as a.com/gpu is counted",
+        ),
+        (
+            {
+                "podgroups": {
+                    "apiVersion": "incubator.scheduling.k8s.io/v1alpha1",
+                    "metadata": {"name": "p", "namespace": "team-a", "uid": "p", "resourceVersion": "1"},
+                    "spec": {"minMembers": 3, "totalResources": {"a.com/gpu": "500m"}},
+                }
+            },
+            "error: PodGroup team-a/p: spec.totalResources[a.com/gpu]=500m is not a whole number, "
+            "as a.com/gpu is counted",
+        ),
     ],
     ids=[
         "min over max",
@@ -77,6 +93,8 @@ def test_a_cluster_in_order_has_nothing_to_say(eq: Command) -> None:
         "more than the nodes have",
         "two in a namespace",
         "more in use than max",
+        "a fraction of a GPU in a quota",
+        "a fraction of a GPU in a group",
     ],
 )
 def test_each_broken_rule_names_object_field_and_value(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -150,3 +151,47 @@ def test_standard_input_and_explain(eq: Command, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("sys.stdin", io.StringIO("ok piped\n"))
     done = eq("simulate", "--scenario=-", "--explain", "a/p1")
     assert "    explain   n1: Fit: too small" in done.out.splitlines()
+
+
+def test_junit_has_a_test_case_per_expectation_and_per_file_that_cannot_be_used(
+    eq: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = [
+        {"expectation": "a/p1 bound", "mismatches": []},
+        {"expectation": 'event with "<\x1b&>"', "mismatches": ["events: expected \x1b, got none"]},
+    ]
+    monkeypatch.setitem(STEP, "expectations", told)
+    (tmp_path / "a.yaml").write_text("bad <one>\n")
+    done = eq("simulate", "--scenario", str(tmp_path / "a.yaml"), str(tmp_path / "missing"), "-o", "junit")
+    assert done.code == 1
+    root = ET.fromstring(done.out)
+    assert root.attrib == {"tests": "3", "failures": "1", "errors": "1"}
+    suites = [(suite.get("name"), suite.get("tests"), suite.get("failures")) for suite in root]
+    assert suites == [("<one>", "2", "1"), ("files", "1", "0")]
+    cases = {case.get("name"): case.find("failure") for case in root.iter("testcase")}
+    assert cases["step 0: a/p1 bound"] is None
+    failure = cases['step 0: event with "<\\x1b&>"']
+    assert failure is not None
+    assert failure.text == "events: expected \\x1b, got none"
+    assert done.err.startswith(f"error: {tmp_path / 'missing'}: ")
+
+
+def test_a_step_without_expectations_is_one_test_case(eq: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("ok one\n")
+    done = eq("simulate", "--scenario", str(tmp_path / "a.yaml"), "-o", "junit")
+    assert [case.get("name") for case in ET.fromstring(done.out).iter("testcase")] == ["step 0"]
+    assert done.code == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ((), "give --scenario FILE, or --live"),
+        (("--live", "--scenario", "f"), "--live runs on the cluster, and --scenario on files: give one"),
+        (("--scenario", "f", "--config", "c"), "--config needs --live; a scenario file has its own config"),
+    ],
+)
+def test_one_source_of_scenarios_must_be_given(eq: Command, flags: tuple[str, ...], words: str) -> None:
+    done = eq("simulate", *flags)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"error: {words}")

@@ -47,6 +47,14 @@ def test_names_sorting_and_single_objects(eq: Command) -> None:
     assert eq("get", "new", "-o", "name", plugin=podgroup).out == "podgroup.incubator.scheduling.k8s.io/new\n"
 
 
+def test_chosen_labels_have_columns(api: Api, eq: Command) -> None:
+    api.objects["podgroups"][0]["metadata"]["labels"] = {"example.com/team": "a", "tier": "gold"}
+    lines = eq("get", "-L", "example.com/team,tier", "--show-labels", plugin=podgroup).out.splitlines()
+    assert lines[0].split()[-4:] == ["AGE", "TEAM", "TIER", "LABELS"]
+    assert lines[1].split()[-2:] == ["5m", "<none>"]
+    assert lines[2].split()[-4:] == ["5m", "a", "gold", "example.com/team=a,tier=gold"]
+
+
 def test_a_group_that_cannot_be_read_is_named_and_the_others_are_shown(api: Api, eq: Command) -> None:
     api.objects["podgroups"][0]["spec"]["minMembers"] = "four"
     done = eq("get", plugin=podgroup)

@@ -24,7 +24,7 @@ from tests.unit.kubectl_plugin.plugin_api import Api, Command, pod_object, quota
 
 OURS = "incubator.scheduling.k8s.io/v1alpha1"
 KEY = "scheduling.k8s.io/group-name"
-WAITS = "PodGroup team-a/train: only 2 of the 3 pods that must start together find a node: 1 short of cpu"
+WAITS = "PodGroup team-a/train: only 2 of the 3 pods that must start together find a node: 1 pod short"
 
 
 def group(name: str = "train", members: int = 3, **total: str) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def told(name: str, text: str, second: int, node: str = "") -> dict[str, Any]:
 
 NOW = [
     pytest.param(
-        [told("p0", "", 9, "n1"), told("p1", "2 pods wait, 0 have a node", 3), told("p2", "1 pods wait", 2)],
+        [told("p0", "", 9, "n1"), told("p1", "2 pods wait, 0 have a node", 3), told("p2", "1 pod waits", 2)],
         ("Scheduling", "1 of the 3 members that start together are bound"),
         id="being bound",
     ),
@@ -157,23 +157,23 @@ NOW = [
         id="one came back and finds no node",
     ),
     pytest.param(
-        [told("p0", "1 pods wait", 3), told("p1", "2 pods wait", 4), told("p2", "no room for 3", 5)],
+        [told("p0", "1 pod waits", 3), told("p1", "2 pods wait", 4), told("p2", "no room for 3", 5)],
         ("Pending", "no room for 3"),
         id="the last one knows of all",
     ),
     pytest.param(
-        [told("p0", "1 pods wait", 3), told("p1", "2 pods wait", 4), member("p2") | {"status": {}}],
+        [told("p0", "1 pod waits", 3), told("p1", "2 pods wait", 4), member("p2") | {"status": {}}],
         ("Pending", "2 pods wait"),
         id="an older one that was told nothing",
     ),
     pytest.param(
-        [told("p0", "1 pods wait", 3), told("p1", "2 pods wait", 4), told("p2", "", 5) | {"status": {}}],
+        [told("p0", "1 pod waits", 3), told("p1", "2 pods wait", 4), told("p2", "", 5) | {"status": {}}],
         ("Pending", "the scheduler has not tried p2 yet"),
         id="the last one has just come",
     ),
     pytest.param(
         [told("p0", "PodGroup team-a/train needs minMembers 3: 3 pods wait", 3)],
-        ("Pending", "PodGroup team-a/train needs minMembers 3: 1 pods wait, 0 have a node, 0 succeeded"),
+        ("Pending", "PodGroup team-a/train needs minMembers 3: 1 pod waits, 0 have a node, 0 succeeded"),
         id="two were deleted",
     ),
     pytest.param([], ("Pending", "PodGroup team-a/train needs minMembers 3: it has no pods"), id="all gone"),
@@ -373,8 +373,31 @@ def test_names_are_those_that_kubectl_takes(api: Api, eq: Command) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "order"),
+    [
+        (".minMembers", ["small", "zeta", "train"]),
+        ("{.pending}", ["small", "zeta", "train"]),
+        (".name", ["small", "train", "zeta"]),
+        (".reserved.total.cpu", ["small", "train", "zeta"]),
+    ],
+)
+def test_groups_are_sorted_by_a_field_of_their_data(
+    api: Api, eq: Command, path: str, order: list[str]
+) -> None:
+    api.objects["podgroups"].append(group("zeta", 2, cpu="10"))
+    rows = eq("status", "--sort-by", path, "--no-headers", plugin=podgroup).out.splitlines()
+    assert [row.split()[0] for row in rows] == order
+
+
+def test_a_path_that_is_none_is_one_line(eq: Command) -> None:
+    done = eq("status", "--sort-by", ".[", plugin=podgroup)
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+
+
 WRONG = [
     pytest.param(["-o", "json", "-w"], "-o json cannot be used with --watch.", id="data is not watched"),
+    pytest.param(["-w", "--sort-by=.phase"], "cannot be used with --watch", id="a watch is not sorted"),
     pytest.param(["train", "-A"], "by name across all namespaces", id="a name in all namespaces"),
     pytest.param(["-o", "svg"], "'svg' is not one of", id="an unknown form"),
 ]

@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 
 from sandbox.admission.quota_evaluators import scopes_match, usage_of
 from sandbox.kinds.pods import qos_class
+from scheduler_core.decoding import convert
 from scheduler_core.errors import ModelError
 from scheduler_core.model.pods.pod import parse_pod
-from scheduler_core.model.pods.requests import requests_of
+from scheduler_core.model.pods.requests import (
+    NONZERO_DEFAULTS,
+    PodResourcesWire,
+    ResizeStatusWire,
+    effective_requests,
+    nonzero_requests,
+    requests_of,
+)
 from scheduler_core.model.pods.use import parse_pod_use
 
 
@@ -210,3 +218,35 @@ def test_a_malformed_quantity_names_its_path(spec: dict[str, Any], path: str) ->
     with pytest.raises(ModelError) as caught:
         requests_of({"spec": spec})
     assert caught.value.path == path
+
+
+AMOUNTS = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.sampled_from(["0", "1", "3"])
+)
+REPORTED = st.builds(
+    lambda name, amounts: {"name": name, "allocatedResources": amounts, "resources": {"requests": amounts}},
+    st.sampled_from(["a", "b"]),
+    AMOUNTS,
+)
+ASKING = st.builds(
+    lambda name, requests, limits: {"name": name, "resources": {"requests": requests, "limits": limits}},
+    st.sampled_from(["a", "b"]),
+    AMOUNTS,
+    AMOUNTS,
+)
+
+
+@given(
+    st.lists(ASKING, max_size=3),
+    st.lists(ASKING, max_size=2),
+    st.lists(REPORTED, max_size=2),
+    st.sampled_from(["", "Infeasible"]),
+)
+def test_amounts_for_scores_are_those_with_defaults(
+    containers: list[Any], init: list[Any], statuses: list[Any], resize: str
+) -> None:
+    spec = convert({"containers": containers, "initContainers": init}, PodResourcesWire)
+    status = convert({"containerStatuses": statuses, "resize": resize}, ResizeStatusWire)
+    found = nonzero_requests(spec, status, effective_requests(spec, status))
+    whole = effective_requests(spec, status, missing=NONZERO_DEFAULTS)
+    assert found == (whole.get("cpu", 0), whole.get("memory", 0))

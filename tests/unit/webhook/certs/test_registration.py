@@ -9,16 +9,14 @@ import pytest
 
 from sandbox.cel.evaluation import compile_expression
 from scheduler_core.kube.errors import Conflict, NotFound
-from scheduler_core.model.kinds import Resource
-from scheduler_core.model.writes import Create, Delete, Replace
-from webhook.certs.registration import (
+from scheduler_core.model.admission_webhooks import (
     WebhookEndpoint,
-    merged,
     mutating_configuration,
-    register,
-    unregister,
     validating_configuration,
 )
+from scheduler_core.model.kinds import Resource
+from scheduler_core.model.writes import Create, Delete, Replace
+from webhook.certs.registration import merged, register, unregister
 
 URL = WebhookEndpoint(b"PEM", "https://127.0.0.1:9443/")
 EXEMPT = ["kube-node-lease", "kube-public", "kube-system", "muster-system"]

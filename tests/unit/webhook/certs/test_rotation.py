@@ -20,11 +20,11 @@ from scheduler_core.certificates import (
     split_bundle,
 )
 from scheduler_core.kube.errors import Conflict, Forbidden
+from scheduler_core.model.admission_webhooks import NAME
 from scheduler_core.model.kinds import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from tests.unit.webhook.stored_objects import StoredObjects
 from webhook.certs.ca_bundle import publish, read_published, with_bundle
 from webhook.certs.plan import SETTLE_SECONDS
-from webhook.certs.registration import NAME
 from webhook.certs.rotation import MountedCertificates, OwnCertificates
 from webhook.certs.store import FileStore, SecretStore, ensure
 from webhook.metrics import WebhookMetrics

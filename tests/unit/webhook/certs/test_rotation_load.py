@@ -15,12 +15,12 @@ from datetime import timedelta
 import pytest
 
 from scheduler_core.certificates import Lifetimes, is_valid
+from scheduler_core.model.admission_webhooks import NAME
 from scheduler_core.model.kinds import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from tests.support.eventually import eventually
 from tests.unit.webhook.http.reviews import envelope, quota, synced
 from tests.unit.webhook.stored_objects import StoredObjects
 from webhook.certs.plan import SETTLE_SECONDS
-from webhook.certs.registration import NAME
 from webhook.certs.rotation import OwnCertificates
 from webhook.certs.store import SecretStore
 from webhook.http.app import create_app

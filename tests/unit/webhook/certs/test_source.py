@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from webhook.certs.registration import WebhookEndpoint
+from scheduler_core.model.admission_webhooks import WebhookEndpoint
 from webhook.certs.rotation import MountedCertificates, OwnCertificates
 from webhook.certs.source import Source
 from webhook.certs.store import FileStore, SecretStore

@@ -11,6 +11,7 @@ from webhook.policy.preexisting_violations import ALREADY_BROKEN
 from webhook.policy.review_dispatcher import ReviewDispatcher, Settings
 
 NODES = (node("n1", cpu="6", memory="16Gi"), node("n2", cpu="4"), node("off", unschedulable=True, cpu="90"))
+HALF = "is not a whole number, as nvidia.com/gpu is counted"
 TERMINATING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -38,8 +39,17 @@ CREATE = [
         "no quantity",
         (),
         quota(min={"cpu": "abc"}),
-        "ElasticQuota a/eq: spec.min[cpu]: 'abc' is not a quantity (expected for example 500m, 2, 1.5, 20Gi)",
+        "ElasticQuota a/eq: spec.min[cpu]: 'abc' is not a quantity such as 500m, 4 or 1.5Gi",
     ),
+    (
+        "half a GPU, and a millionth",
+        (),
+        quota(min={"nvidia.com/gpu": "500m"}, max={"nvidia.com/gpu": "1.000001", "pods": 2.5}),
+        f"ElasticQuota a/eq: spec.min[nvidia.com/gpu]=500m {HALF}; "
+        f"ElasticQuota a/eq: spec.max[nvidia.com/gpu]=1.000001 {HALF}; "
+        "ElasticQuota a/eq: spec.max[pods]=2.5 is not a whole number, as pods is counted",
+    ),
+    ("whole numbers in other units", (), quota(max={"nvidia.com/gpu": "2000m", "a.com/x": "1.5k"}), ""),
     (
         "negative quantity",
         (),
@@ -255,12 +265,18 @@ UPDATE = [
         "more than the 10 allocatable in the cluster",
     ),
     (
+        "a fraction of a GPU changed to another one",
+        (),
+        quota(max={"a.com/gpu": "500m"}),
+        quota(max={"a.com/gpu": "700m"}),
+        "ElasticQuota a/eq: spec.max[a.com/gpu]=700m is not a whole number, as a.com/gpu is counted",
+    ),
+    (
         "made unreadable",
         (),
         quota(min={"cpu": 4}),
         quota(min={"cpu": "four"}),
-        "ElasticQuota a/eq: spec.min[cpu]: 'four' is not a quantity "
-        "(expected for example 500m, 2, 1.5, 20Gi)",
+        "ElasticQuota a/eq: spec.min[cpu]: 'four' is not a quantity such as 500m, 4 or 1.5Gi",
     ),
     (
         "repaired only in part from unreadable",
@@ -281,6 +297,13 @@ def test_update(there: tuple[Obj, ...], old: Obj, new: Obj, words: str) -> None:
 
 LABELLED = {"labels": {"team": "x"}}
 TOLERATED = [
+    (
+        "label on a quota with a fraction of a GPU",
+        (),
+        quota(max={"a.com/gpu": "500m"}),
+        quota(max={"a.com/gpu": "500m"}, meta=LABELLED),
+        "spec.max[a.com/gpu]=500m is not a whole number, as a.com/gpu is counted",
+    ),
     (
         "label on a quota above hard",
         (native(hard={"cpu": "3"}),),
@@ -404,7 +427,7 @@ NATIVE = [
         "unreadable",
         native(hard={"cpu": "x"}),
         None,
-        "ResourceQuota a/rq: spec.hard[cpu]: 'x' is not a quantity (expected for example 500m, 2, 1.5, 20Gi)",
+        "ResourceQuota a/rq: spec.hard[cpu]: 'x' is not a quantity such as 500m, 4 or 1.5Gi",
     ),
     ("leaving", native(hard={"cpu": 3}, meta=TERMINATING), native(hard={"cpu": 3}), ""),
 ]

@@ -82,6 +82,12 @@ BROKEN = [
         422,
         "spec.totalResources[gpu]: 'gpu' is neither",
     ),
+    (
+        "half a GPU",
+        {"minMembers": 1, "totalResources": {"a.com/gpu": "500m"}},
+        403,
+        "PodGroup a/g: spec.totalResources[a.com/gpu]=500m is not a whole number, as a.com/gpu is counted",
+    ),
     ("storage", {"minMembers": 1, "totalResources": {"storage": 1}}, 422, "is nothing that pods request"),
     (
         "fewer pods than members",

@@ -65,6 +65,12 @@ class FakeServer:
         found = [o for o in self.objects if o["kind"] == "Namespace" and o["metadata"]["name"] == name]
         return parse_namespace(found[0]) if found else None
 
+    def requested(self, namespace: str) -> dict[str, int]:
+        return {}
+
+    def may_list_quotas(self, user: object) -> bool:
+        return False
+
 
 class DeadServer(FakeServer):
     """Answers nothing."""

@@ -6,17 +6,14 @@ spec. For such pods only metadata and status are read, and everything derived fr
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 import msgspec
 from msgspec import structs
 
 from scheduler_core.decoding import decoder
-from scheduler_core.kube.watch.reading import ReadObject
-from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model import names
-from scheduler_core.model.conditions import find
 from scheduler_core.model.meta import ApiObject
 from scheduler_core.model.pods.pod import Pod, PodStatusWire, parse_pod, preempted_for
 from scheduler_core.model.timestamps import epoch
@@ -38,10 +35,13 @@ _READ_LABELS: Final = (b"abelKeys", b"opologySpread", b"odAffinity", b"odAntiAff
 # Generic ephemeral volumes have claims named after their pod.
 _READ_NAME: Final = b'"ephemeral"'
 # The volume of the service account's token. Its name differs from pod to pod and has no meaning.
-_TOKEN: Final = b'"kube-api-access-'
-_TOKEN_VOLUME: Final = re.compile(rb'(?<="name":"kube-api-access-)[a-z0-9]{5}(?=",")')
+_TOKEN: Final = b'"name":"kube-api-access-'
+_NODE: Final = b'"nodeName":"'
+_NODE_KEY: Final = b'"nodeName"'
 
+_light: Final = decoder(RawSpecPod)
 _node: Final = decoder(_NodeWire)
+_encoder: Final = msgspec.json.Encoder()
 _T = TypeVar("_T")
 
 
@@ -55,10 +55,10 @@ class _Template(msgspec.Struct, frozen=True):
 
 
 class PodReader:
-    """Builds pods for a reflector, on the reflector's thread; its events pass through `forget_deleted`.
+    """Builds pods, for one thread.
 
-    Stores the pod and the hash of its spec per uid, as long as the pod exists, and one pod for each of the
-    newest `templates` specs.
+    Stores the pod and the hash of its spec per uid until `forget`, and one pod for each of the newest
+    `templates` specs.
     """
 
     def __init__(self, templates: int = 1000) -> None:
@@ -70,23 +70,29 @@ class PodReader:
     def __len__(self) -> int:
         return len(self._known)
 
-    def make(self, read_object: ReadObject) -> Pod:
+    def read(self, raw: bytes | msgspec.Raw) -> Pod:
         """The same as `parse_pod`. Raises ModelError."""
-        wire: RawSpecPod | None = read_object.wire
-        if wire is None:
-            return parse_pod(read_object.raw())
+        try:
+            wire = _light.decode(raw)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return parse_pod(raw)  # finds the same fault, and names it
+        return self.make(wire, lambda: raw)
+
+    def make(self, wire: RawSpecPod, raw: Callable[[], bytes | msgspec.Raw]) -> Pod:
+        """The pod of a decoded object, of which `raw` gives the JSON. Raises ModelError."""
         uid = wire.metadata.uid
-        if not uid or wire.status.changes_requests:
-            self._known.pop(uid, None)
-            return parse_pod(read_object.raw())
+        if not uid:
+            return parse_pod(raw())
         spec, node = _without_node(bytes(wire.spec))
-        mark = hash(_TOKEN_VOLUME.sub(b"", spec) if _TOKEN in spec else spec)
+        mark = hash(_without_token(spec))
+        if wire.status.changes_requests:
+            mark = hash((mark, _held(wire.status)))
         like = self._known.get(uid)
         if like is None or like.mark != mark:
             like = self._templates.get(mark)
         pod = _renewed(like, wire, node) if like is not None else None
         if pod is None or like is None:
-            pod = parse_pod(read_object.raw())
+            pod = parse_pod(raw())
             like = self._remember(mark, pod, spec)
         else:
             self.reused += 1
@@ -100,18 +106,42 @@ class PodReader:
             del self._templates[next(iter(self._templates))]
         return made
 
-    def forget_deleted(self, event: Event) -> None:
+    def forget(self, uid: str) -> None:
         """Forget a deleted pod."""
-        if event.type == "DELETED":
-            self._known.pop(event.uid, None)
+        self._known.pop(uid, None)
 
 
 def _without_node(spec: bytes) -> tuple[bytes, str]:
     """The spec's bytes without `nodeName`, in the form that servers write it, and the node's name."""
-    if b'"nodeName":"' not in spec:
-        return spec, ""
+    start = spec.find(_NODE)
+    if start < 0:
+        # Other programs put a space after the colon.
+        return spec, _node.decode(spec).node_name if _NODE_KEY in spec else ""
+    # Labels may have the same key, so the name is decoded, not cut out.
     node = _node.decode(spec).node_name
-    return spec.replace(f'"nodeName":"{node}",'.encode(), b"", 1), node
+    end = start + len(_NODE) + len(node)
+    if spec[start + len(_NODE) : end + 2] != f'{node}",'.encode():
+        return spec, node
+    return spec[:start] + spec[end + 2 :], node
+
+
+def _without_token(spec: bytes) -> bytes:
+    """The spec's bytes without the name of the token's volume.
+
+    A generic ephemeral volume of such a name stays: its claim has that name too.
+    """
+    start = spec.find(_TOKEN)
+    if start < 0 or _READ_NAME in spec:
+        return spec
+    end = start + len(_TOKEN)
+    suffix = spec[end : end + 8]
+    return spec.replace(_TOKEN + suffix, b"") if suffix[5:] == b'","' and suffix[:5].isalnum() else spec
+
+
+def _held(status: PodStatusWire) -> bytes:
+    """All of a status that has a say in the requests (see `effective_requests`)."""
+    reporting = [status.container_statuses, status.init_container_statuses]
+    return _encoder.encode([reporting, status.allocated_resources, status.resources, status.infeasible])
 
 
 def _renewed(known: _Template, wire: RawSpecPod, node: str) -> Pod | None:
@@ -125,8 +155,19 @@ def _renewed(known: _Template, wire: RawSpecPod, node: str) -> Pod | None:
         return None
     if known.reads_name and meta.name != like.name:
         return None
-    owners, conditions = meta.owner_references, status.conditions
-    initialized = find(conditions, names.POD_INITIALIZED) if conditions else None
+    # One loop each, not a question per field: a cluster has tens of thousands of pods.
+    conditions, leaves = status.conditions, meta.deletion_timestamp
+    controller, of_daemon_set = None, False
+    for owner in meta.owner_references or ():
+        if owner.controller and controller is None:
+            controller = owner
+        of_daemon_set = of_daemon_set or owner.kind == "DaemonSet"
+    scheduled = initialized = None
+    for item in conditions or ():
+        if item.type == names.POD_SCHEDULED:
+            scheduled = scheduled or item
+        elif item.type == names.POD_INITIALIZED:
+            initialized = initialized or item
     done = initialized is not None and initialized.status == "True"
     return structs.replace(
         like,
@@ -136,17 +177,17 @@ def _renewed(known: _Template, wire: RawSpecPod, node: str) -> Pod | None:
         resource_version=meta.resource_version,
         labels=labels,
         annotations=_shared(meta.annotations or {}, like.annotations),
-        created=meta.created,
-        deleted=epoch(meta.deletion_timestamp),
-        preempted_for=preempted_for(conditions) if meta.deletion_timestamp is not None else "",
-        controller=meta.controller if owners else None,
-        of_daemon_set=any(owner.kind == "DaemonSet" for owner in owners) if owners else False,
+        created=epoch(meta.creation_timestamp) or 0.0,
+        deleted=epoch(leaves),
+        preempted_for=preempted_for(conditions) if leaves is not None else "",
+        controller=controller,
+        of_daemon_set=of_daemon_set,
         node_name=node,
         nominated_node=status.nominated_node_name,
         phase=status.phase,
         reason=status.reason,
         start_time=epoch(status.start_time),
-        scheduled_condition=find(conditions, names.POD_SCHEDULED) if conditions else None,
+        scheduled_condition=scheduled,
         initialized_time=epoch(initialized.last_transition_time)
         if initialized is not None and done
         else None,

@@ -8,12 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_core.app.pod_reader import PodReader, RawSpecPod
 from scheduler_core.errors import ModelError
-from scheduler_core.kube.watch.reading import Decoder
-from scheduler_core.kube.watch.tracker import Event
-from scheduler_core.model.kinds import PODS
 from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod_reader import PodReader
 
 
 def raw(body: dict[str, Any]) -> msgspec.Raw:
@@ -28,10 +25,13 @@ def pod(
     name: str = "p",
     volumes: Any = None,
     owner: str = "",
+    selector: str = "",
 ) -> msgspec.Raw:
     """A pod whose uid follows from its name."""
     container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
     spec: dict[str, Any] = {"containers": [container], **({"nodeName": node} if node else {}), "priority": 3}
+    if selector:
+        spec = {"nodeSelector": {"nodeName": selector, "other": "x"}, **spec}
     if volumes:
         spec["volumes"] = volumes
     meta: dict[str, Any] = {"name": name, "namespace": "a", "uid": f"u-{name}", "resourceVersion": "1"}
@@ -46,16 +46,14 @@ def token(suffix: str) -> list[dict[str, Any]]:
     return [{"name": f"kube-api-access-{suffix}", "projected": {"defaultMode": 420}}]
 
 
-def read_by(reader: PodReader, given: msgspec.Raw) -> Pod:
-    return reader.make(Decoder(RawSpecPod).item(given))
-
-
 def fields(of: Pod) -> dict[str, Any]:
     return msgspec.structs.asdict(of)
 
 
 CONDITION = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 ALLOCATED = {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "3"}}]}
+INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+LESS = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "500m"}}}]}
 
 
 @pytest.mark.parametrize(
@@ -70,8 +68,8 @@ ALLOCATED = {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu"
 )
 def test_news_are_read_as_a_whole_reading_would(news: msgspec.Raw, reused: int) -> None:
     reader = PodReader()
-    read_by(reader, pod())
-    assert fields(read_by(reader, news)) == fields(parse_pod(news))
+    reader.read(pod())
+    assert fields(reader.read(news)) == fields(parse_pod(news))
     assert reader.reused == reused
 
 
@@ -102,15 +100,35 @@ def test_news_are_read_as_a_whole_reading_would(news: msgspec.Raw, reused: int) 
             0,
             id="claims named like tokens",
         ),
+        pytest.param(
+            pod(volumes=[{"name": "kube-api-access-abcde", "ephemeral": {}}]),
+            pod(volumes=[{"name": "kube-api-access-f7x2k", "ephemeral": {}}]),
+            0,
+            id="claims named after volumes that are named like tokens",
+        ),
+        pytest.param(
+            pod(node="one", selector="a"),
+            pod(name="q", node="two", selector="b"),
+            0,
+            id="labels named nodeName",
+        ),
+        pytest.param(pod(selector="a"), pod(name="q", node="two", selector="a"), 0, id="a label only"),
         pytest.param(pod(name="p", status=ALLOCATED), pod(name="q"), 0, id="after one that is resized"),
+        pytest.param(pod(name="p", status=ALLOCATED), pod(name="q", status=ALLOCATED), 1, id="equal sizes"),
+        pytest.param(
+            pod(name="p", status=LESS),
+            pod(name="q", status=LESS | {"conditions": [INFEASIBLE]}),
+            0,
+            id="a resize that the node refuses",
+        ),
     ],
 )
 def test_pods_of_one_spec_share_what_follows_from_it(
     first: msgspec.Raw, second: msgspec.Raw, reused: int
 ) -> None:
     reader = PodReader()
-    read_by(reader, first)
-    read = read_by(reader, second)
+    reader.read(first)
+    read = reader.read(second)
     assert fields(read) == fields(parse_pod(second))
     assert reader.reused == reused
 
@@ -118,9 +136,9 @@ def test_pods_of_one_spec_share_what_follows_from_it(
 def test_only_the_newest_templates_are_kept() -> None:
     reader = PodReader(templates=2)
     for number in (1, 2, 3):
-        read_by(reader, pod(name=f"first-{number}", cpu=f"{number}"))
+        reader.read(pod(name=f"first-{number}", cpu=f"{number}"))
     for number in (1, 3):
-        read_by(reader, pod(name=f"second-{number}", cpu=f"{number}"))
+        reader.read(pod(name=f"second-{number}", cpu=f"{number}"))
     assert reader.reused == 1
 
 
@@ -133,8 +151,8 @@ def test_labels_matter_to_a_spec_that_reads_them() -> None:
         return raw({"metadata": meta, "spec": {"containers": [], "affinity": affinity}})
 
     reader = PodReader()
-    read_by(reader, version("b"))
-    assert fields(read_by(reader, version("c"))) == fields(parse_pod(version("c")))
+    reader.read(version("b"))
+    assert fields(reader.read(version("c"))) == fields(parse_pod(version("c")))
     assert reader.reused == 0
 
 
@@ -143,10 +161,19 @@ NEWS = st.builds(
     node=st.sampled_from(["", "one", 'quo"ted', "spec"]),
     cpu=st.sampled_from(["1", "2"]),
     labels=st.sampled_from([{}, {"a": "b"}]),
-    status=st.sampled_from([{}, {"phase": "Running", "conditions": [CONDITION]}, ALLOCATED]),
+    status=st.sampled_from(
+        [
+            {},
+            {"phase": "Running", "conditions": [CONDITION]},
+            ALLOCATED,
+            LESS,
+            LESS | {"conditions": [INFEASIBLE, CONDITION, {"type": "Initialized", "status": "True"}]},
+        ]
+    ),
     name=st.sampled_from(["p", "pp"]),
     volumes=st.sampled_from([[], token("abcde"), token("f7x2k"), [{"name": "s", "ephemeral": {}}]]),
     owner=st.sampled_from(["", "Job", "DaemonSet"]),
+    selector=st.sampled_from(["", "one", "spec"]),
 )
 
 
@@ -155,24 +182,34 @@ NEWS = st.builds(
 def test_any_history_reads_as_if_each_version_were_the_first(history: list[msgspec.Raw]) -> None:
     reader = PodReader()
     for version in history:
-        assert fields(read_by(reader, version)) == fields(parse_pod(version))
+        assert fields(reader.read(version)) == fields(parse_pod(version))
 
 
 def test_a_deleted_pod_is_forgotten_and_a_malformed_one_is_an_error() -> None:
     reader = PodReader()
-    read_by(reader, pod())
-    reader.forget_deleted(Event("DELETED", PODS, "a/p", "u-p"))
+    reader.read(pod())
+    reader.forget("u-p")
     assert len(reader) == 0
     with pytest.raises(ModelError, match="cpu"):
-        read_by(reader, pod(cpu="much"))
+        reader.read(pod(cpu="much"))
     with pytest.raises(ModelError):
-        read_by(reader, raw({"metadata": {"name": "p", "labels": 7}}))
+        reader.read(raw({"metadata": {"name": "p", "labels": 7}}))
 
 
 def test_pods_of_one_template_keep_what_is_equal_once() -> None:
     reader = PodReader()
-    first, second = (read_by(reader, pod(labels={"job": "j"}, name=name)) for name in ("p", "q"))
+    first, second = (reader.read(pod(labels={"job": "j"}, name=name)) for name in ("p", "q"))
     assert second.labels is first.labels
     assert second.annotations is first.annotations
     assert second.namespace is first.namespace
-    assert read_by(reader, pod(labels={"job": "k"}, name="r")).labels == {"job": "k"}
+    assert reader.read(pod(labels={"job": "k"}, name="r")).labels == {"job": "k"}
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_pods_of_one_spec_keep_their_nodes_in_any_spacing(separators: tuple[str, str]) -> None:
+    reader = PodReader()
+    for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2"), ("d", "")):
+        spec = {"containers": [], **({"nodeName": node} if node else {})}
+        meta = {"namespace": "x", "name": name, "uid": name, "resourceVersion": "1"}
+        body = json.dumps({"metadata": meta, "spec": spec}, separators=separators)
+        assert reader.read(body.encode()).node_name == node

@@ -1,0 +1,1 @@
+"""What `kubectl elasticquota doctor` reads, and the writes of `--fix`; the checks are in the answers."""

@@ -1,0 +1,1 @@
+"""The smallest changes that would start waiting work, each tried by the engine."""

@@ -1,0 +1,169 @@
+"""Tells what was taken from whom, for whom and when, from Events and from `status.lastReclaim` of quotas.
+
+One preemption is told several times: in an Event of each evicted pod, of the quota that gives back, of groups
+and owners, and in the status of the quota. Here each preemption is one record per namespace that lost by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model.kinds import EVENTS
+from scheduler_core.model.meta import ApiObject, Raw, decode
+from scheduler_core.model.names import EVENT_PREEMPTED, EVENT_RECLAIMED
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.resources import ResourceList, parse_resource_list
+from scheduler_core.model.timestamps import epoch, parse_time
+
+# The Events of one preemption are written within this time of each other.
+SAME_SECONDS: Final = 60.0
+# The status and the Event of a quota are of one moment, in whole seconds.
+SAME_MOMENT_SECONDS: Final = 2.0
+_PREEMPTED_BY: Final = re.compile(
+    r"preempted by (?P<pod>[^\s/]{1,253}/[^\s/]{1,253})(?: of (?P<group>[^()]{1,600}))? "
+    r"\(priority -?\d{1,11}\)"
+)
+_FOR_QUOTA: Final = re.compile(r"which reclaims the min of ElasticQuota (?P<quota>[^\s;]{1,600})")
+_OF_QUOTA: Final = re.compile(r"(?P<count>\d{1,9}) pods? \((?P<pods>[^)]{1,2000})\) with (?P<amounts>\S*)")
+_MORE: Final = re.compile(r" and \d{1,9} more$")
+
+
+class Reclaim(msgspec.Struct, frozen=True):
+    """What one preemption took from one namespace. `time` is in seconds since the epoch.
+
+    `kind` is `reclaim` where a quota took its min back, else `preemption`. `quota` gave back (empty for a
+    preemption), for `by_quota`; `by` is the pod or group that took the place. `amounts` are known for
+    reclaims. `pods` are the names that are known, of `count` pods.
+    """
+
+    time: float
+    kind: str
+    namespace: str
+    quota: str
+    by_quota: str
+    by: str
+    amounts: ResourceList
+    pods: tuple[str, ...]
+    count: int
+
+
+class _Reference(msgspec.Struct, frozen=True):
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class _Series(msgspec.Struct, frozen=True, rename="camel"):
+    last_observed_time: datetime | None = None
+
+
+class EventWire(ApiObject, frozen=True, rename="camel"):
+    """An Event of events.k8s.io as far as the history reads it."""
+
+    reason: str = ""
+    note: str = ""
+    regarding: _Reference = _Reference()
+    event_time: datetime | None = None
+    series: _Series | None = None
+    deprecated_last_timestamp: datetime | None = None
+
+    @property
+    def time(self) -> float:
+        """When it last happened, in seconds since the epoch. Raises ModelError."""
+        last = self.series.last_observed_time if self.series is not None else None
+        moment = last or self.event_time or self.deprecated_last_timestamp
+        return epoch(moment) or self.metadata.created
+
+
+def record_of_event(raw: Raw) -> Reclaim | None:
+    """The record of an Event of a pod or a quota; None for other Events. Raises ModelError."""
+    event = decode(raw, EventWire, EVENTS.kind)
+    taken = _PREEMPTED_BY.search(event.note)
+    if taken is None:
+        return None
+    by_quota = _FOR_QUOTA.search(event.note)
+    taker = by_quota["quota"] if by_quota else ""
+    by = taken["group"] or f"Pod {taken['pod']}"
+    about = event.regarding
+    if event.reason == EVENT_PREEMPTED and about.kind == "Pod":
+        kind = "reclaim" if taker else "preemption"
+        return Reclaim(event.time, kind, about.namespace, "", taker, by, {}, (about.name,), 1)
+    lost = _OF_QUOTA.match(event.note)
+    if event.reason != EVENT_RECLAIMED or lost is None:
+        return None
+    names = tuple(sorted(_MORE.sub("", lost["pods"]).split(", ")))
+    return Reclaim(
+        event.time,
+        "reclaim",
+        about.namespace,
+        f"{about.namespace}/{about.name}",
+        taker,
+        by,
+        _amounts(lost["amounts"]),
+        names,
+        int(lost["count"]),
+    )
+
+
+def _amounts(text: str) -> ResourceList:
+    try:
+        return parse_resource_list(dict(part.partition("=")[::2] for part in text.split(",")), "note")
+    except ModelError:
+        return {}
+
+
+def record_of_status(quota: ElasticQuota) -> Reclaim | None:
+    """The record of `status.lastReclaim`; None without one, or if its time cannot be read."""
+    last = quota.last_reclaim
+    if last is None:
+        return None
+    try:
+        time = parse_time(last.time)
+    except ValueError:
+        return None
+    return Reclaim(
+        time, "reclaim", quota.namespace, quota.key, last.by_quota, last.by, last.amounts, (), last.pods
+    )
+
+
+def merged(records: Iterable[Reclaim]) -> list[Reclaim]:
+    """The records without doubles, the newest last."""
+    # By who lost, to whom, and for which quota: only records that agree in these tell of one preemption.
+    kept: dict[tuple[str, str, str], list[Reclaim]] = {}
+    # Records of quotas come first: they have the amounts, and those of pods complete their names.
+    for record in sorted(records, key=lambda record: (not record.quota, not record.pods, record.time)):
+        others = kept.setdefault((record.namespace, record.by, record.by_quota), [])
+        place = next((place for place, other in enumerate(others) if _same(other, record)), None)
+        if place is None:
+            others.append(record)
+        else:
+            others[place] = _joined(others[place], record)
+    found = [record for others in kept.values() for record in others]
+    return sorted(found, key=lambda record: (record.time, record.namespace, record.by, record.pods))
+
+
+def _same(one: Reclaim, other: Reclaim) -> bool:
+    """Whether two records of one loser, taker and quota tell of one preemption."""
+    apart = abs(one.time - other.time)
+    if one.quota and other.quota:
+        return apart <= SAME_MOMENT_SECONDS and one.count == other.count
+    if one.quota and len(one.pods) >= one.count:
+        return apart <= SAME_SECONDS and set(other.pods) <= set(one.pods)
+    return apart <= SAME_SECONDS
+
+
+def _joined(one: Reclaim, other: Reclaim) -> Reclaim:
+    pods = tuple(sorted({*one.pods, *other.pods}))
+    return msgspec.structs.replace(
+        one,
+        time=one.time if one.quota else min(one.time, other.time),
+        amounts=one.amounts or other.amounts,
+        pods=pods,
+        count=max(one.count, other.count, len(pods)),
+    )

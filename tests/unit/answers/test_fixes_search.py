@@ -1,0 +1,76 @@
+"""In random worlds every fix that is named starts the work, and one step less of its kind does not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from scheduler_core.answers.changes import Changes
+from scheduler_core.answers.fixes.find import find_fixes
+from scheduler_core.answers.fixes.trial import Prover
+from scheduler_core.answers.why.answer import why
+from scheduler_core.answers.why.subject import Subject, reached, subject_of
+from scheduler_core.answers.worlds import CopiedWorld
+from scheduler_core.simulate import Simulation
+from tests.support.searches import cases
+from tests.support.smaller_fixes import smaller
+from tests.support.worlds.generate import live
+
+_PORTIONS: Final = 10
+_WORLDS: Final = cases(120, "MUSTER_FIX_WORLDS", least=20)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("portion", range(_PORTIONS))
+def test_every_fix_starts_the_work_and_no_smaller_one_does(portion: int, record_property: Callable) -> None:
+    fixes = waiting = 0
+    for seed in range(portion, _WORLDS, _PORTIONS):
+        found = waiting_work(seed)
+        if found is None:
+            continue
+        base, subject = found
+        world = CopiedWorld(base)
+        answer = why(world, subject)
+        if answer.verdict != "waits":
+            continue
+        waiting += 1
+        for candidate in find_fixes(Prover(world, subject, answer.examined.trial), answer.examined):
+            fixes += 1
+            assert starts(base, subject, candidate.changes), (seed, candidate.fix)
+            for text, changes in smaller(base, subject, candidate):
+                assert not starts(base, subject, changes), (seed, candidate.fix, text)
+    record_property("waiting", waiting)
+    record_property("fixes", fixes)
+    assert waiting
+    assert fixes
+
+
+def waiting_work(seed: int) -> tuple[Simulation, Subject] | None:
+    """A world at the end of its story, as a fresh cluster, and something that waits in it."""
+    _, player = live(seed)
+    base = Simulation(player.config, player.now)
+    base.objects = player.objects.copy(lambda: base.now)
+    base.known = dict(player.known)
+    for obj in base.known.values():
+        base.scheduler.put(obj, base.now)
+    waiting = [
+        pod
+        for pod in base.state.pods.values()
+        if not (pod.assigned or pod.finished or pod.terminating)
+        and pod.scheduler_name in base.scheduler.profiles
+    ]
+    if not waiting:
+        return None
+    pod = random.Random(seed).choice(waiting)
+    return base, subject_of(base, "Pod", pod.namespace, pod.name)
+
+
+def starts(base: Simulation, subject: Subject, changes: Changes) -> bool:
+    """Whether the work starts in a copy of the cluster in which the changes are made."""
+    twin = base.copy()
+    changes.apply(twin)
+    twin.run()
+    return reached(twin, subject.goal)

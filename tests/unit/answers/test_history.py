@@ -1,0 +1,129 @@
+"""One preemption is one record, however many objects tell of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_core.answers.history import Reclaim, merged, record_of_event, record_of_status
+from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
+
+BY = "preempted by team-b/serve-2 (priority 0)"
+FOR = (
+    "which reclaims the min of ElasticQuota team-b/quota; ElasticQuota team-a/quota borrows nvidia.com/gpu=2"
+)
+TIME = "2026-01-01T00:00:05.500000Z"
+SECOND = 1767225605.0
+
+
+def event(kind: str, name: str, reason: str, note: str, time: str = TIME) -> dict[str, Any]:
+    return {
+        "metadata": {"namespace": "team-a", "name": f"{name}.1"},
+        "reason": reason,
+        "note": note,
+        "regarding": {"kind": kind, "namespace": "team-a", "name": name},
+        "eventTime": time,
+    }
+
+
+def pod_event(name: str, note: str = f"{BY} for node gpu-0, {FOR}", time: str = TIME) -> dict[str, Any]:
+    return event("Pod", name, "Preempted", note, time)
+
+
+def quota_event(pods: str, amounts: str, time: str = TIME) -> dict[str, Any]:
+    count = len(pods.split(", "))
+    note = f"{count} pod{'s' * (count > 1)} ({pods}) with {amounts} were {BY}, {FOR}"
+    return event("ElasticQuota", "quota", "Reclaimed", note, time)
+
+
+def records(*events: dict[str, Any]) -> list[Reclaim]:
+    return [record for item in events if (record := record_of_event(item)) is not None]
+
+
+def status(pods: int = 2, time: str = "2026-01-01T00:00:05Z") -> Reclaim:
+    last = {
+        "time": time,
+        "byQuota": "team-b/quota",
+        "by": "Pod team-b/serve-2",
+        "resources": {"nvidia.com/gpu": str(pods)},
+        "pods": pods,
+    }
+    meta = {"namespace": "team-a", "name": "quota"}
+    found = record_of_status(parse_elastic_quota({"metadata": meta, "status": {"lastReclaim": last}}))
+    assert found is not None
+    return found
+
+
+def test_events_and_status_of_one_reclaim_are_one_record() -> None:
+    events = [quota_event("a, b", "nvidia.com/gpu=2,pods=2"), pod_event("a"), pod_event("b")]
+    (found,) = merged([*records(*events), status()])
+    assert found == Reclaim(
+        SECOND + 0.5,
+        "reclaim",
+        "team-a",
+        "team-a/quota",
+        "team-b/quota",
+        "Pod team-b/serve-2",
+        {"nvidia.com/gpu": 2, "pods": 2},
+        ("a", "b"),
+        2,
+    )
+
+
+def test_the_status_alone_tells_number_and_amount_after_the_events_are_gone() -> None:
+    (found,) = merged([status(3)])
+    assert (found.time, found.pods, found.count, found.by) == (SECOND, (), 3, "Pod team-b/serve-2")
+
+
+def test_names_that_the_quotas_event_leaves_out_come_from_the_pods() -> None:
+    note = f"7 pods (a, b, c, d, e and 2 more) with pods=7 were {BY}, {FOR}"
+    whole = event("ElasticQuota", "quota", "Reclaimed", note)
+    (found,) = merged(records(pod_event("f"), whole, pod_event("g"), pod_event("a")))
+    assert (found.pods, found.count) == (tuple("abcdefg"), 7)
+
+
+def test_the_same_taker_takes_twice() -> None:
+    later = "2026-01-01T00:10:05.000000Z"
+    found = merged(
+        records(
+            quota_event("c", "nvidia.com/gpu=1", later),
+            pod_event("c", time=later),
+            quota_event("a", "nvidia.com/gpu=1"),
+            pod_event("a"),
+        )
+    )
+    assert [(record.pods, record.quota) for record in found] == [
+        (("a",), "team-a/quota"),
+        (("c",), "team-a/quota"),
+    ]
+
+
+def test_a_preemption_by_priority_is_one_record_of_its_pods() -> None:
+    (found,) = merged(records(pod_event("a", f"{BY} for node n1"), pod_event("b", f"{BY} for node n2")))
+    assert (found.kind, found.by_quota, found.quota, found.pods) == ("preemption", "", "", ("a", "b"))
+
+
+def test_a_whole_group_that_preempts_is_named() -> None:
+    note = f"preempted by team-b/w-0 of PodGroup team-b/train (priority 7) for node n1, {FOR}"
+    (found,) = records(pod_event("a", note))
+    assert found.by == "PodGroup team-b/train"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        event("Pod", "a", "Preempted", "preempted by another scheduler's pod"),
+        event("PodGroup", "train", "Preempted", f"1 of its 4 pods was {BY}, {FOR}"),
+        event("Job", "train", "Preempted", f"1 pod (a) was {BY}, {FOR}"),
+        event("ElasticQuota", "quota", "RuleBroken", f"1 pod (a) with pods=1 was {BY}, {FOR}"),
+    ],
+)
+def test_other_events_are_no_records(told: dict[str, Any]) -> None:
+    assert record_of_event(told) is None
+
+
+def test_a_status_whose_time_cannot_be_read_is_no_record() -> None:
+    meta = {"namespace": "team-a", "name": "quota"}
+    quota = parse_elastic_quota({"metadata": meta, "status": {"lastReclaim": {"time": "yesterday"}}})
+    assert record_of_status(quota) is None

@@ -1,0 +1,175 @@
+"""What-if: the changes that people suppose, and what they make different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scheduler_core.answers.draft import Draft
+from scheduler_core.answers.owners import scale
+from scheduler_core.answers.suppositions import add_nodes, delete, drain, set_bound, set_hard
+from scheduler_core.answers.what_if import Comparison, compare
+from scheduler_core.answers.worlds import CopiedWorld
+from scheduler_core.errors import ConfigError
+from scheduler_core.simulate import Simulation
+
+
+def pod(name: str, gpus: int, node: str = "", owner: str = "", **spec: Any) -> dict[str, Any]:
+    owners = [{"kind": owner, "name": "o", "uid": "o", "controller": True}] if owner else []
+    resources = {"requests": {"nvidia.com/gpu": gpus}, "limits": {"nvidia.com/gpu": gpus}}
+    where = {"nodeName": node} if node else {}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "a", "ownerReferences": owners},
+        "spec": {
+            "schedulerName": "muster-scheduler",
+            "containers": [{"name": "c", "resources": resources}],
+            **where,
+            **spec,
+        },
+    }
+
+
+def cluster(*pods: dict[str, Any], most: str = "8", nodes: int = 2) -> CopiedWorld:
+    """Nodes of 8 GPUs, and a quota that guarantees 4 and allows `most`."""
+    simulation = Simulation()
+    for i in range(nodes):
+        labels = {"kubernetes.io/hostname": f"n{i}", "gpu": "h100"}
+        simulation.create(
+            {
+                "kind": "Node",
+                "metadata": {"name": f"n{i}", "labels": labels},
+                "status": {"allocatable": {"nvidia.com/gpu": "8", "cpu": "64", "pods": "110"}},
+            }
+        )
+    for namespace, low, high in (("a", "4", most), ("b", "12", "16")):
+        bounds = {"min": {"nvidia.com/gpu": low}, "max": {"nvidia.com/gpu": high}}
+        meta = {"name": "quota", "namespace": namespace}
+        simulation.create({"kind": "ElasticQuota", "metadata": meta, "spec": bounds})
+    for obj in pods:
+        simulation.create(obj)
+    return CopiedWorld(simulation)
+
+
+Supposed = Callable[[Draft], None]
+
+
+def ask(world: CopiedWorld, *supposed: Supposed) -> Comparison:
+    """What is different with the suppositions, one after the other."""
+    draft = Draft(world.base)
+    for suppose in supposed:
+        suppose(draft)
+    return compare(world, draft.changes())
+
+
+def bound(name: str, resource: str, amount: str, namespace: str = "a") -> Supposed:
+    return lambda draft: set_bound(draft, namespace, name, resource, amount)
+
+
+def test_a_higher_max_starts_the_pod_that_waited_for_it() -> None:
+    world = cluster(pod("old", 8, "n0"), pod("new", 8))
+    found = ask(world, bound("max", "nvidia.com/gpu", "16"))
+    assert [(item.pod, item.node) for item in found.starts] == [("a/new", "n1")]
+    assert found.supposed == ("ElasticQuota a/quota: max[nvidia.com/gpu] is 16 instead of 8",)
+    assert [item.pod for item in found.before.waiting] == ["a/new"]
+    less = ask(world, bound("max", "nvidia.com/gpu", "15"))
+    assert less.starts == ()
+
+
+def test_new_nodes_have_labels_and_capacity_of_their_model() -> None:
+    asks = pod("new", 8, nodeSelector={"gpu": "h100"})
+    world = cluster(pod("one", 8, "n0"), asks, most="64", nodes=1)
+    found = ask(world, lambda draft: add_nodes(draft, 2, "n0"))
+    assert [item.pod for item in found.starts] == ["a/new"]
+    assert found.starts[0].node.startswith("n0-new-")
+
+
+def test_a_drained_node_loses_its_pods_and_controllers_create_theirs_again() -> None:
+    stays, moves, ends = pod("d", 1, "n0", "DaemonSet"), pod("j", 2, "n0", "Job"), pod("bare", 1, "n0")
+    world = cluster(stays, moves, ends, most="64")
+    found = ask(world, lambda draft: drain(draft, "n0"))
+    assert found.supposed == ("Node n0 is drained: 2 pods leave it, 1 of them are created again",)
+    assert [(item.pod, item.node) for item in found.after.started] == [("a/j", "n1")]
+
+
+def test_changes_combine() -> None:
+    world = cluster(pod("one", 8, "n0"), pod("new", 8), nodes=1)
+    assert [item.pod for item in ask(world, gone("Pod", "one")).starts] == ["a/new"]
+    more: Supposed = lambda draft: add_nodes(draft, 1, "n0")  # noqa: E731
+    assert ask(world, more).starts == ()
+    both = ask(world, more, bound("max", "nvidia.com/gpu", "16"))
+    assert [item.pod for item in both.starts] == ["a/new"]
+
+
+def test_changes_of_one_quota_combine() -> None:
+    world = cluster(pod("old", 8, "n0"), pod("new", 8))
+    found = ask(world, bound("max", "nvidia.com/gpu", "16"), bound("min", "nvidia.com/gpu", "16"))
+    quota = next(item for item in found.after.quotas if item.namespace == "a")
+    assert quota.min == quota.max == {"nvidia.com/gpu": 16}
+    assert len(found.supposed) == 2
+
+
+def test_an_owner_with_more_or_fewer_pods() -> None:
+    world = cluster(pod("one", 4, "n0", "Job"), pod("two", 4, "n0", "Job"))
+    more = ask(world, lambda draft: scale(draft, "job", "a", "o", 3))
+    assert [item.pod for item in more.waits] == ["a/one-more-1"]
+    assert "exceeds max=8" in more.waits[0].message
+    less = ask(world, lambda draft: scale(draft, "job", "a", "o", 1))
+    assert sum(quota.used.get("nvidia.com/gpu", 0) for quota in less.after.quotas) == 4
+
+
+def test_a_deleted_owner_takes_its_pods_along() -> None:
+    world = cluster(pod("one", 8, "n0", "Job"), pod("new", 8), nodes=1)
+    found = ask(world, gone("Job", "o"))
+    assert found.supposed == ("Job a/o is deleted with its 1 pod",)
+    assert [item.pod for item in found.starts] == ["a/new"]
+
+
+def gone(kind: str, name: str) -> Supposed:
+    return lambda draft: delete(draft, kind, "a", name)
+
+
+@pytest.mark.parametrize(
+    ("field", "resource", "amount", "told"),
+    [
+        ("min", "nvidia.com/gpu", "9", "spec.min[nvidia.com/gpu]=9 exceeds spec.max[nvidia.com/gpu]=8"),
+        ("max", "nvidia.com/gpu", "many", "many"),
+        ("most", "cpu", "1", '"most" is neither min nor max'),
+    ],
+)
+def test_an_illegal_bound_is_refused(field: str, resource: str, amount: str, told: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        set_bound(Draft(cluster().base), "a", field, resource, amount)
+    assert told in str(raised.value)
+    assert f"quota/a:{field}.{resource}" in str(raised.value)
+
+
+def test_a_bound_above_hard_and_a_hard_below_a_bound_are_refused() -> None:
+    world = cluster()
+    native = {"kind": "ResourceQuota", "metadata": {"name": "rq", "namespace": "a"}}
+    world.base.create({**native, "spec": {"hard": {"requests.nvidia.com/gpu": "8"}}})
+    draft = Draft(world.base)
+    with pytest.raises(ConfigError, match="exceeds hard"):
+        set_bound(draft, "a", "max", "nvidia.com/gpu", "9")
+    with pytest.raises(ConfigError, match="is below"):
+        set_hard(draft, "a", "rq", "requests.nvidia.com/gpu", "7")
+    set_hard(draft, "a", "rq", "requests.nvidia.com/gpu", "9")
+    set_bound(draft, "a", "max", "nvidia.com/gpu", "9")
+    assert len(draft.changes().update) == 2
+
+
+def test_unknown_objects_are_refused() -> None:
+    draft = Draft(cluster().base)
+    cases: list[tuple[Callable[[], None], str]] = [
+        (lambda: drain(draft, "n7"), 'node "n7" does not exist'),
+        (lambda: add_nodes(draft, 1, "n7"), 'node "n7" does not exist'),
+        (lambda: add_nodes(draft, 0, "n0"), "0 must be 1 or more"),
+        (lambda: delete(draft, "Pod", "a", "x"), "Pod a/x does not exist"),
+        (lambda: set_bound(draft, "c", "max", "cpu", "1"), "namespace c has no ElasticQuota"),
+        (lambda: scale(draft, "Job", "a", "x", 2), "Job a/x has no pods that could be scaled"),
+    ]
+    for suppose, told in cases:
+        with pytest.raises(ConfigError, match=told):
+            suppose()
