@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
+
+import pytest
+
+from tests.support.makefile import commands
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -12,16 +15,14 @@ TESTS = ROOT / "tests"
 SHORTENED = re.compile(r"\bhypothesis\b|\bcases\(|\bPART\b|\bmark\.long\b")
 
 
-def commands(target: str) -> str:
-    """What make would run."""
-    done = subprocess.run(
-        ["make", "--dry-run", "--old-file", ".venv/.ready", target],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+@pytest.fixture(autouse=True, params=["from a shell", "under make"])
+def caller(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CI runs these tests under `make test-searches PART=2`, which sets what is seen here."""
+    if request.param == "under make":
+        monkeypatch.setenv("MAKEFLAGS", "n -- PART=2")
+        monkeypatch.setenv("MAKELEVEL", "1")
+        monkeypatch.setenv("PART", "2")
+        monkeypatch.setenv("MUSTER_SEARCH_PART", "2")
 
 
 def test_searches_and_long_tests_run_as_a_whole_in_a_target_of_their_own() -> None:

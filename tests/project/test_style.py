@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.makefile import make
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("scheduler_core", "webhook", "kubectl_plugin", "sandbox")
 FILE_LINES = 500
@@ -123,9 +125,7 @@ def test_commands_of_documents_exist(document: str) -> None:
 
 def test_help_lists_every_target() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    listed = subprocess.run(
-        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    listed = make("help")
     declared = re.search(r"^\.PHONY: (.+)$", makefile, re.M)
     assert declared
     assert {line.split()[0] for line in listed.splitlines()} == set(declared[1].split())
