@@ -44,7 +44,7 @@ test: $(READY) ## all tests but those of faults, and an eighth of the random sea
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@MUSTER_SEARCH_PART=8 $(PYTEST) -n 5 -m "not long" --ignore=tests/faults
 
-test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=2: half the cases
+test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=4: a quarter of the cases
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@MUSTER_SEARCH_PART=$(or $(PART),1) $(PYTEST) -n 4 $(SEARCHES)
 

@@ -17,9 +17,9 @@ SHORTENED = re.compile(r"\bhypothesis\b|\bcases\(|\bPART\b|\bmark\.long\b")
 
 @pytest.fixture(autouse=True, params=["from a shell", "under make"])
 def caller(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CI runs these tests under `make test-searches PART=2`, which sets what is seen here."""
+    """CI runs these tests under `make test-searches PART=4`, which sets what is seen here."""
     if request.param == "under make":
-        monkeypatch.setenv("MAKEFLAGS", "n -- PART=2")
+        monkeypatch.setenv("MAKEFLAGS", "n -- PART=4")
         monkeypatch.setenv("MAKELEVEL", "1")
         monkeypatch.setenv("PART", "2")
         monkeypatch.setenv("MUSTER_SEARCH_PART", "2")
@@ -46,7 +46,7 @@ def test_marks_and_numbers_of_cases_stand_in_the_files_that_the_target_finds() -
 def test_everything_that_make_test_leaves_out_is_a_stage_of_ci() -> None:
     stages = re.findall(r"^stage \S+ \d+ (.+)$", (ROOT / ".ci" / "run").read_text(), re.M)
     assert "not long" in commands("test")
-    for target in ("test-searches PART=2", "test-faults", "test-e2e SERVER=kube-apiserver"):
+    for target in ("test-searches PART=4", "test-faults", "test-e2e SERVER=kube-apiserver"):
         assert f"make {target}" in stages
 
 

@@ -20,7 +20,7 @@ from tests.support.smaller_fixes import smaller
 from tests.support.worlds.generate import live
 
 _PORTIONS: Final = 10
-_WORLDS: Final = cases(120, "MUSTER_FIX_WORLDS", least=20)
+_WORLDS: Final = cases(120, "MUSTER_FIX_WORLDS", least=60)
 
 
 @pytest.mark.long
