@@ -48,3 +48,10 @@ def headings(page: Path) -> set[str]:
 def test_the_architecture_draws_the_layers_that_are_enforced() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert "\n".join(" | ".join(line) for line in LAYERS) in text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_waits_for_an_object_that_is_not_there_yet_name_it(document: Path) -> None:
+    # Up to kubectl 1.32, `wait --for=create` with a selector ends with an error where nothing matches yet.
+    waits = re.findall(r"^.*kubectl .*\bwait .*--for=create.*$", document.read_text(encoding="utf-8"), re.M)
+    assert [line for line in waits if re.search(r" (?:--all|--(?:field-)?selector|-l)\b", line)] == []
