@@ -21,8 +21,8 @@ def caller(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     if request.param == "under make":
         monkeypatch.setenv("MAKEFLAGS", "n -- PART=4")
         monkeypatch.setenv("MAKELEVEL", "1")
-        monkeypatch.setenv("PART", "2")
-        monkeypatch.setenv("MUSTER_SEARCH_PART", "2")
+        monkeypatch.setenv("PART", "4")
+        monkeypatch.setenv("MUSTER_SEARCH_PART", "4")
 
 
 def test_searches_and_long_tests_run_as_a_whole_in_a_target_of_their_own() -> None:
