@@ -53,6 +53,8 @@ class Connection:
         self._connect_timeout = connect_timeout
         self._transport: Transport | None = None
         self.idle_since = 0.0
+        # See ConnectionPool.
+        self.generation = 0
         self.use = Use.EXCHANGE
         self.declared_dead = False
 
@@ -131,7 +133,10 @@ class Connection:
 
 
 class ConnectionPool:
-    """Idle connections, the newest first, for any number of threads."""
+    """Idle connections, the newest first, for any number of threads.
+
+    `generation` counts the calls of `clear`. The pool keeps connections of the current generation only.
+    """
 
     def __init__(
         self, make: Callable[[], Connection], monotonic: Callable[[], float] = time.monotonic
@@ -140,6 +145,8 @@ class ConnectionPool:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
+        self._closed = False
+        self.generation = 0
 
     def take(self, most_idle: float = MAX_IDLE_SECONDS) -> Connection:
         """A connection that was idle for at most so many seconds and looks alive, or a new unopened one."""
@@ -163,17 +170,24 @@ class ConnectionPool:
         connection.idle_since = self._monotonic()
         connection.use = Use.IDLE
         with self._lock:
-            if len(self._idle) < MAX_IDLE:
+            current = not self._closed and connection.generation == self.generation
+            if current and len(self._idle) < MAX_IDLE:
                 self._idle.append(connection)
                 return
         connection.close()
 
     def clear(self) -> None:
-        """Close every idle connection."""
+        """Close every connection: idle ones now, those in use when they are given back."""
         with self._lock:
+            self.generation += 1
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
+
+    def close(self) -> None:
+        """Clear the pool, and keep no connection from now on."""
+        self._closed = True
+        self.clear()
 
 
 def _tune(raw: socket.socket) -> None:

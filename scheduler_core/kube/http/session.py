@@ -151,8 +151,8 @@ class Session:
         return False
 
     def close(self) -> None:
-        """Close idle connections; connections in use close at the end of their exchange."""
-        self._pool.clear()
+        """Close idle connections; connections in use close at the end of their exchange, and later ones, too."""
+        self._pool.close()
 
     def _open_stream(self, path: str, silence: float) -> StreamWatcher | ApiResponse:
         connection, response = self._open_exchange("GET", path, b"", "", silence)
@@ -262,14 +262,19 @@ class Session:
 
     def new_connection(self, protocols: tuple[str, ...] = (HTTP_1,)) -> Connection:
         """A new connection, not open yet, that offers these protocols over TLS."""
-        connection = Connection(self.endpoint, self._tls(protocols), self.limits.connect)
+        if self.endpoint.tls:
+            self._follow_certificate()
+        # Read before the certificate is: a connection counts as too old rather than as too new.
+        generation = self._pool.generation
+        context = self._tls(protocols)
+        connection = Connection(self.endpoint, context, self.limits.connect)
+        connection.generation = generation
         self.connections.add(connection)
         return connection
 
     def _tls(self, protocols: tuple[str, ...]) -> ssl.SSLContext | None:
         if not self.endpoint.tls:
             return None
-        self._follow_certificate()
         with self._lock:
             context = self._contexts.get(protocols)
             if context is None:

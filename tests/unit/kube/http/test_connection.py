@@ -1,4 +1,4 @@
-"""Which connections are given up where one was found silent."""
+"""Which connections are given up where one was found silent, and which the pool keeps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from scheduler_core.kube.http.connection import Connection, ConnectionRegistry, Use
+from scheduler_core.kube.http.connection import Connection, ConnectionPool, ConnectionRegistry, Use
 
 
 class Known(Connection):
@@ -54,3 +54,58 @@ def test_a_connection_that_nobody_uses_any_more_is_forgotten() -> None:
     registry.add(Known(Use.IDLE, 0.0))
     gc.collect()
     assert registry.close_silent(1.0, Use.IDLE) == 0
+
+
+class Pooled(Connection):
+    """A connection without a socket."""
+
+    def __init__(self) -> None:
+        self.use = Use.EXCHANGE
+        self.generation = 0
+        self.closed = False
+
+    def stale(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def pool() -> ConnectionPool:
+    return ConnectionPool(Pooled)
+
+
+def test_a_connection_that_was_in_use_when_the_pool_was_closed_is_closed_when_it_is_given_back(
+    pool: ConnectionPool,
+) -> None:
+    used = pool.take()
+    pool.close()
+    pool.give_back(used)
+    assert isinstance(used, Pooled)
+    assert used.closed
+
+
+def test_a_closed_pool_keeps_no_later_connection_either(pool: ConnectionPool) -> None:
+    pool.close()
+    later = pool.take()
+    later.generation = pool.generation
+    pool.give_back(later)
+    assert isinstance(later, Pooled)
+    assert later.closed
+
+
+def test_a_connection_that_was_in_use_when_the_pool_was_cleared_is_not_used_again(
+    pool: ConnectionPool,
+) -> None:
+    """It has the old certificate, for instance."""
+    used = pool.take()
+    pool.clear()
+    pool.give_back(used)
+    assert isinstance(used, Pooled)
+    assert used.closed
+    later = pool.take()
+    assert later is not used
+    later.generation = pool.generation
+    pool.give_back(later)
+    assert pool.take() is later
