@@ -151,7 +151,7 @@ class Session:
         return False
 
     def close(self) -> None:
-        """Close idle connections; connections in use close at the end of their exchange, and later ones, too."""
+        """Close idle connections; those in use, and later ones, close after their exchange."""
         self._pool.close()
 
     def _open_stream(self, path: str, silence: float) -> StreamWatcher | ApiResponse:

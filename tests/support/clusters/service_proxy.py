@@ -44,11 +44,18 @@ class ServiceProxy:
         finally:
             writer.close()
 
+    def _in_turn(self) -> list[int]:
+        """The ports of all replicas, beginning with the one whose turn it is."""
+        at = self._turn % max(1, len(self.ports))
+        return self.ports[at:] + self.ports[:at]
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for _ in range(len(self.ports)):
-            ports, self._turn = list(self.ports), self._turn + 1
-            with suppress(OSError, ZeroDivisionError):
-                there, back = await asyncio.open_connection("127.0.0.1", ports[self._turn % len(ports)])
+        # A turn of its own for each client: one that was refused goes on to the next replica, whatever the
+        # others have tried meanwhile.
+        self._turn += 1
+        for port in self._in_turn():
+            with suppress(OSError):
+                there, back = await asyncio.open_connection("127.0.0.1", port)
                 break
         else:
             return
