@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -100,7 +101,9 @@ class QuotaReviews:
         return self._cache.view(request.namespace or "", self._mode, fresh, before)
 
     def _everything(self, request: ReviewRequest) -> FreshList | None:
-        return self._reads.ask(lambda live: live.everything(request.namespace or ""))
+        began = self._cache.now()
+        listed = self._reads.ask(lambda live: live.everything(request.namespace or ""))
+        return listed and replace(listed, began=began)
 
     def _has_stored_quota(self, namespace: str) -> bool:
         listed = self._reads.ask(lambda live: live.quotas(namespace))

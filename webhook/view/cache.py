@@ -58,7 +58,8 @@ class FreshList:
     """Quotas as just listed; they replace what the watch has up to `version`.
 
     `quotas` are the ElasticQuotas of `scope` (a namespace, or empty for all); `native` the ResourceQuotas of
-    the namespace in question, or None if they were not listed.
+    the namespace in question, or None if they were not listed. `began` is when they were requested, by the
+    clock of the cache; infinite if it is not known.
     """
 
     scope: str
@@ -66,6 +67,7 @@ class FreshList:
     quotas: tuple[ElasticQuota, ...]
     native_version: str = ""
     native: tuple[ResourceQuota, ...] | None = None
+    began: float = inf
 
 
 class StoredQuotas(NamedTuple):
@@ -158,6 +160,10 @@ class Cache:
 
     # Read by requests
 
+    def now(self) -> float:
+        """The time by the clock of the cache, in seconds."""
+        return self._monotonic()
+
     @property
     def unsynced(self) -> list[str]:
         """The resources of which no complete list has been seen yet; empty when ready."""
@@ -184,7 +190,8 @@ class Cache:
         with self.lock:
             if self._ledger.quota_of(namespace) is not None:
                 return True
-            underway = self._quotas_underway.quotas(self._monotonic())
+            now = self._monotonic()
+            underway = [*self._quotas_underway.quotas(now), *self._quotas_underway.stored(now)]
         # An admitted quota may never be stored; then the namespace is not managed.
         return any(quota.namespace == namespace for quota in underway) and self.is_stored(namespace)
 
@@ -205,7 +212,8 @@ class Cache:
         `listed` quotas of the namespace, if there are any, replace the cached ones.
         """
         with self.lock:
-            quotas = [*_others(self._ledger, self._quotas_underway.quotas(self._monotonic()), "")]
+            ledger = self._with_stored(self._ledger)
+            quotas = [*_others(ledger, self._quotas_underway.quotas(self._monotonic()), "")]
         own = min(listed, key=lambda quota: quota.age_order, default=None)
         if own is not None:
             quotas = [own, *(quota for quota in quotas if quota.namespace != namespace)]
@@ -224,7 +232,7 @@ class Cache:
         Hold `lock` from here to `admitted`. Provisional quotas with a number less than `before` are included.
         """
         with self.lock:
-            ledger = self._ledger if fresh is None else self._refreshed(fresh)
+            ledger = self._with_stored(self._ledger if fresh is None else self._refreshed(fresh))
             known = self._namespaces.get(namespace)
             native = tuple(self._native_of(namespace, fresh, before))
             underway = self._quotas_underway.quotas(self._monotonic(), before)
@@ -283,30 +291,62 @@ class Cache:
     def _refreshed(self, fresh: FreshList) -> QuotaLedger:
         """The quotas as listed, with those that the watch has in a later version or outside the scope."""
         ledger = QuotaLedger()
+        self._quotas_underway.listed(fresh.quotas)
         for quota in fresh.quotas:
             ledger.put_quota(quota)
-            self._quotas_underway.seen(quota.namespace, quota.name, quota.resource_version)
         for binding in self._ledger.quotas():
             for quota in (binding, *self._ledger.shadowed(binding.namespace)):
                 in_scope = fresh.scope in ("", quota.namespace)
                 if not in_scope or is_older(fresh.version, quota.resource_version):
                     ledger.put_quota(quota)
         if not fresh.scope:
-            self._quotas_underway.drop(self._monotonic())
+            self._quotas_underway.drop(fresh.quotas, fresh.version, self._time_of(fresh))
         return ledger
 
+    def _time_of(self, fresh: FreshList) -> float:
+        """Up to when what was stored is in the list for certain."""
+        return min(fresh.began, self.now())
+
+    def _with_stored(self, ledger: QuotaLedger) -> QuotaLedger:
+        """The ledger with the quotas that another list has shown in a later version."""
+        later = [
+            quota
+            for quota in self._quotas_underway.stored(self._monotonic())
+            if _is_news(quota, _stored(ledger, quota.namespace))
+        ]
+        if not later:
+            return ledger
+        found = QuotaLedger()
+        for binding in ledger.quotas():
+            for quota in _stored(ledger, binding.namespace):
+                found.put_quota(quota)
+        for quota in later:
+            found.put_quota(quota)
+        return found
+
     def _native_of(self, namespace: str, fresh: FreshList | None, before: float) -> Iterator[ResourceQuota]:
-        stored = self._native.get(namespace, {}).values()
-        if fresh is None or fresh.native is None:
-            yield from stored
-        else:
-            for quota in fresh.native:
-                self._native_underway.seen(quota.namespace, quota.name, quota.resource_version)
-            yield from fresh.native
-            yield from (q for q in stored if is_older(fresh.native_version, q.resource_version))
-            self._native_underway.drop(self._monotonic(), namespace)
+        watched = self._native.get(namespace, {})
+        found = dict(watched)
+        if fresh is not None and fresh.native is not None:
+            self._native_underway.listed(fresh.native)
+            later = (q for q in watched.values() if is_older(fresh.native_version, q.resource_version))
+            found = {quota.name: quota for quota in (*fresh.native, *later)}
+            began = self._time_of(fresh)
+            self._native_underway.drop(fresh.native, fresh.native_version, began, namespace)
+        for quota in self._native_underway.stored(self._monotonic()):
+            if quota.namespace == namespace and _is_news(quota, found.values()):
+                found[quota.name] = quota
+        yield from found.values()
         underway = self._native_underway.quotas(self._monotonic(), before)
         yield from (quota for quota in underway if quota.namespace == namespace)
+
+
+def _is_news(quota: ElasticQuota | ResourceQuota, known: Iterable[ElasticQuota | ResourceQuota]) -> bool:
+    """Whether a quota is known in no version as late as this one."""
+    return all(
+        other.name != quota.name or is_older(other.resource_version, quota.resource_version)
+        for other in known
+    )
 
 
 def _stored(ledger: QuotaLedger, namespace: str) -> tuple[ElasticQuota, ...]:
