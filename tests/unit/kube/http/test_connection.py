@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 
 import pytest
 
@@ -76,36 +77,33 @@ def pool() -> ConnectionPool:
     return ConnectionPool(Pooled)
 
 
-def test_a_connection_that_was_in_use_when_the_pool_was_closed_is_closed_when_it_is_given_back(
-    pool: ConnectionPool,
+@pytest.mark.parametrize("end", [ConnectionPool.close, ConnectionPool.clear], ids=["closed", "cleared"])
+def test_a_connection_in_use_is_closed_when_it_is_given_back_after_the_end_of_its_pool(
+    pool: ConnectionPool, end: Callable[[ConnectionPool], None]
 ) -> None:
+    """A pool is closed with its session, and cleared when there is a new certificate."""
     used = pool.take()
-    pool.close()
+    end(pool)
     pool.give_back(used)
     assert isinstance(used, Pooled)
     assert used.closed
+    assert pool.take() is not used
 
 
-def test_a_closed_pool_keeps_no_later_connection_either(pool: ConnectionPool) -> None:
-    pool.close()
+@pytest.mark.parametrize(
+    ("end", "kept"),
+    [
+        pytest.param(ConnectionPool.close, False, id="closed"),
+        pytest.param(ConnectionPool.clear, True, id="cleared"),
+    ],
+)
+def test_a_later_connection_is_kept_by_a_pool_that_was_cleared_only(
+    pool: ConnectionPool, end: Callable[[ConnectionPool], None], kept: bool
+) -> None:
+    end(pool)
     later = pool.take()
     later.generation = pool.generation
     pool.give_back(later)
     assert isinstance(later, Pooled)
-    assert later.closed
-
-
-def test_a_connection_that_was_in_use_when_the_pool_was_cleared_is_not_used_again(
-    pool: ConnectionPool,
-) -> None:
-    """It has the old certificate, for instance."""
-    used = pool.take()
-    pool.clear()
-    pool.give_back(used)
-    assert isinstance(used, Pooled)
-    assert used.closed
-    later = pool.take()
-    assert later is not used
-    later.generation = pool.generation
-    pool.give_back(later)
-    assert pool.take() is later
+    assert later.closed is not kept
+    assert (pool.take() is later) == kept
