@@ -24,6 +24,7 @@ from scheduler_core.config.schema import (
     SchedulerConfiguration,
 )
 from scheduler_core.errors import ConfigError
+from scheduler_core.model.duration import format_duration
 from scheduler_core.model.names import CAPACITY_SCHEDULING
 
 Registry = Mapping[str, frozenset[str]]
@@ -64,7 +65,7 @@ def start_up_errors(config: SchedulerConfiguration, registry: Registry = KNOWN_P
     """The errors of all profiles that keep the scheduler from starting with a valid configuration."""
     errors: list[ConfigError] = []
     sorters: list[PluginRef] = []
-    readings: list[str] = []
+    readings: list[dict[str, object]] = []
     for i, profile in enumerate(config.profiles):
         path = index("profiles", i)
         try:
@@ -74,8 +75,8 @@ def start_up_errors(config: SchedulerConfiguration, registry: Registry = KNOWN_P
             continue
         sorter = plugins["queueSort"][0]
         if any(ref.name == CAPACITY_SCHEDULING for ref in plugins["preFilter"]):
-            readings.append(_aggregate(profile))
-            errors += _aggregate_errors(child(path, "pluginConfig"), readings)
+            readings.append(_quota_rules(profile))
+            errors += _quota_rules_errors(child(path, "pluginConfig"), readings)
         sorters.append(sorter)
         if sorter != sorters[0]:
             rule = f'different queue sort plugins for profile "{profile.scheduler_name}"'
@@ -85,17 +86,27 @@ def start_up_errors(config: SchedulerConfiguration, registry: Registry = KNOWN_P
     return errors
 
 
-def _aggregate(profile: ProfileConfig) -> str:
-    args = plugin_args(profile, CAPACITY_SCHEDULING)
-    return (args if isinstance(args, CapacitySchedulingArgs) else CapacitySchedulingArgs()).aggregate
+def _quota_rules(profile: ProfileConfig) -> dict[str, object]:
+    """The arguments that every profile must have alike, by field."""
+    found = plugin_args(profile, CAPACITY_SCHEDULING)
+    args = found if isinstance(found, CapacitySchedulingArgs) else CapacitySchedulingArgs()
+    borrowing = args.borrowing
+    return {
+        "aggregate": args.aggregate,
+        "borrowing.order": borrowing.order,
+        "borrowing.preemption": borrowing.preemption,
+        "borrowing.historyHalfLife": format_duration(borrowing.history_half_life),
+    }
 
 
-def _aggregate_errors(path: str, readings: list[str]) -> list[ConfigError]:
-    """The sum of min is one limit for all pods, so all profiles with the plugin must read it alike."""
-    if readings[-1] == readings[0]:
-        return []
-    place = child(path, f"{CAPACITY_SCHEDULING}.args.aggregate")
-    return [invalid(place, readings[-1], f"must be the same for all profiles, first: {readings[0]}")]
+def _quota_rules_errors(path: str, readings: list[dict[str, object]]) -> list[ConfigError]:
+    """Quotas share one sum of min and what is borrowed of it, so all profiles with the plugin must agree."""
+    place = child(path, f"{CAPACITY_SCHEDULING}.args")
+    return [
+        invalid(child(place, name), value, f"must be the same for all profiles, first: {readings[0][name]}")
+        for name, value in readings[-1].items()
+        if value != readings[0][name]
+    ]
 
 
 def plugin_args(profile: ProfileConfig, name: str) -> PluginArgs | object | None:

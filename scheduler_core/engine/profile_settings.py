@@ -19,7 +19,8 @@ from scheduler_core.state.nodes.rules import NodeRules
 
 def apply_profiles(state: ClusterState, profiles: Mapping[str, Profile]) -> None:
     """Set what the state needs to know: profile names, node inclusion rules, topology settings, extender
-    resources, whether groups form trees, and how the sum of min is read (alike in all profiles).
+    resources, whether groups form trees, how the sum of min is read and what holds among borrowers (alike
+    in all profiles).
     """
     state.unplaced.own = frozenset(profiles)
     state.gangs.forest.enabled = wants_composites(profiles)
@@ -29,7 +30,7 @@ def apply_profiles(state: ClusterState, profiles: Mapping[str, Profile]) -> None
             if isinstance(plugin, ClusterTopologyPlacementGroup):
                 state.topology.settings[profile.name] = plugin.settings
             elif isinstance(plugin, CapacityScheduling):
-                state.ledger.aggregate = plugin.aggregate
+                state.ledger.aggregate, state.ledger.borrowing = plugin.aggregate, plugin.borrowing
             elif isinstance(plugin, Extenders):
                 if state.index.ensure(dict.fromkeys(sorted(plugin.accounted_for), 0)):
                     state.nodes.grow_rows()

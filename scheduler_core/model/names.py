@@ -95,6 +95,12 @@ JOB_DISRUPTION_IGNORE: Final = "ignore"
 FORCE_DELETE_ANNOTATION: Final = "muster.dev/delete-while-used"
 # Written by the webhook: the pod counts in its quota from creation on, node or not.
 CHARGED_ANNOTATION: Final = "muster.dev/charged"
+# On ElasticQuotas: the weight among quotas that borrow, and how long a pod runs before a fair move, or a
+# quota that takes its min back, may take it. On pods: when their work was last saved (RFC 3339).
+WEIGHT_ANNOTATION: Final = "muster.dev/weight"
+MIN_RUNTIME_ANNOTATION: Final = "muster.dev/min-runtime"
+RECLAIM_MIN_RUNTIME_ANNOTATION: Final = "muster.dev/reclaim-min-runtime"
+CHECKPOINTED_AT_ANNOTATION: Final = "muster.dev/checkpointed-at"
 DEFAULT_GROUP_ANNOTATION: Final = "muster.dev/default-group"
 # Label with the uid of the group, on running members and on the budget that protects them; and the prefix of
 # the name of that budget.
@@ -191,3 +197,10 @@ Aggregate = Literal["AllResources", "GuaranteedResources"]
 ALL_RESOURCES: Final = "AllResources"
 GUARANTEED_RESOURCES: Final = "GuaranteedResources"
 AGGREGATES: Final[tuple[Aggregate, ...]] = (ALL_RESOURCES, GUARANTEED_RESOURCES)
+
+# Who borrows first, and whether quotas that borrow take from each other (docs/fair-sharing.md).
+FIRST_COME: Final = "FirstCome"
+FAIR_SHARE: Final = "FairShare"
+NEVER: Final = "Never"
+BORROWING_ORDERS: Final = (FIRST_COME, FAIR_SHARE)
+BORROWING_PREEMPTIONS: Final = (NEVER, FAIR_SHARE)

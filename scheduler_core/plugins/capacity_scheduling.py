@@ -14,6 +14,7 @@ from scheduler_core.framework.queueing.quota_obstacles import beside_own_quota, 
 from scheduler_core.framework.queueing.widest_victims import no_possible_victims
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unresolvable, unschedulable
 from scheduler_core.model.names import ALL_RESOURCES, CAPACITY_SCHEDULING, Aggregate
+from scheduler_core.model.quotas.borrowing import FIRST_COME_FIRST_SERVED, Borrowing
 from scheduler_core.state.events import EventKind
 
 
@@ -21,15 +22,21 @@ class CapacityScheduling:
     """PreFilter by max and by the sum of min; PostFilter reclaims what other quotas borrow.
 
     The state itself charges and refunds use at Reserve. Without `cross_node` all victims are on one node
-    (docs/quota.md#preemption). `aggregate` says how the sum of min is read, for the whole cluster: the ledger
-    of the state takes it over.
+    (docs/quota.md#preemption). `aggregate` says how the sum of min is read, `borrowing` what holds among
+    quotas that borrow, for the whole cluster: the ledger of the state takes both over.
     """
 
     name = CAPACITY_SCHEDULING
 
-    def __init__(self, cross_node: bool = True, aggregate: Aggregate = ALL_RESOURCES) -> None:
+    def __init__(
+        self,
+        cross_node: bool = True,
+        aggregate: Aggregate = ALL_RESOURCES,
+        borrowing: Borrowing = FIRST_COME_FIRST_SERVED,
+    ) -> None:
         self.cross_node = cross_node
         self.aggregate: Aggregate = aggregate
+        self.borrowing = borrowing
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """UNSCHEDULABLE with the typed refusal as detail: evictions may help.

@@ -30,6 +30,7 @@ from scheduler_core.framework.registry import Factory
 from scheduler_core.framework.spread import default_constraints
 from scheduler_core.model import names
 from scheduler_core.model.pods.affinity import read_node_affinity
+from scheduler_core.model.quotas.borrowing import Borrowing
 from scheduler_core.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler_core.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_core.plugins.coscheduling import Coscheduling
@@ -86,8 +87,10 @@ def _spread(args: PodTopologySpreadArgs) -> Plugin:
 
 def _capacity(args: CapacitySchedulingArgs | None) -> Plugin:
     args = args or CapacitySchedulingArgs()
+    found = args.borrowing
+    borrowing = Borrowing(found.order, found.preemption, found.history_half_life)
     # Validated: it is one of the two.
-    return CapacityScheduling(args.cross_node_preemption, cast(names.Aggregate, args.aggregate))
+    return CapacityScheduling(args.cross_node_preemption, cast(names.Aggregate, args.aggregate), borrowing)
 
 
 def _coscheduling(args: CoschedulingArgs | None) -> Plugin:

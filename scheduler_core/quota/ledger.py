@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import ALL_RESOURCES, PODS, Aggregate
+from scheduler_core.model.quotas.borrowing import FIRST_COME_FIRST_SERVED, Borrowing
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 
@@ -111,11 +112,12 @@ class QuotaLedger:
     quota uses above its max is not in `total_used`. `total_leaving` and `total_unplaced` are parts of it, and
     `total_both` is the part that ends with either (see `Share`). `unguaranteed` are the parts of these four
     that quotas use which guarantee nothing of the resource. `aggregate` says how the rules read the sums
-    (`scheduler_core.quota.aggregate`); no sum depends on it.
+    (`scheduler_core.quota.aggregate`); no sum depends on it. `borrowing` are the rules among borrowers.
     """
 
     def __init__(self, aggregate: Aggregate = ALL_RESOURCES) -> None:
         self.aggregate: Aggregate = aggregate
+        self.borrowing: Borrowing = FIRST_COME_FIRST_SERVED
         self._accounts: dict[str, Account] = {}
         self._min_named: dict[str, int] = {}
         self.total_used: dict[str, int] = {}

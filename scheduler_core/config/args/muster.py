@@ -14,7 +14,14 @@ from scheduler_core.config.problems import child, invalid, not_supported, out_of
 from scheduler_core.config.schema import PluginArgs
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.duration import format_duration
-from scheduler_core.model.names import AGGREGATES, ALL_RESOURCES
+from scheduler_core.model.names import (
+    AGGREGATES,
+    ALL_RESOURCES,
+    BORROWING_ORDERS,
+    BORROWING_PREEMPTIONS,
+    FIRST_COME,
+    NEVER,
+)
 
 GREATER: Final = "Greater"
 GREATER_OR_EQUAL: Final = "GreaterOrEqual"
@@ -32,18 +39,44 @@ _FACTORS: Final = {"cpu": 85, "memory": 70}
 Percents = dict[str, Int64]
 
 
+class BorrowingArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`order`: who borrows first. `preemption`: whether quotas that borrow take from each other.
+
+    `history_half_life`: seconds after which what was borrowed counts half in the order; 0: it never counts.
+    """
+
+    order: str = FIRST_COME
+    preemption: str = NEVER
+    history_half_life: Seconds = 0.0
+
+    def problems(self, path: str) -> Iterator[ConfigError]:
+        """What is wrong with the values."""
+        for name, value, known in (
+            ("order", self.order, BORROWING_ORDERS),
+            ("preemption", self.preemption, BORROWING_PREEMPTIONS),
+        ):
+            if value not in known:
+                yield not_supported(child(path, name), value, known)
+        if self.history_half_life < 0:
+            text = format_duration(self.history_half_life)
+            yield invalid(child(path, "historyHalfLife"), text, "must not be negative")
+
+
 class CapacitySchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
     """`cross_node_preemption`: whether victims on several nodes may make room for one pod.
 
-    `aggregate`: which resources the sum of min limits; the same for all profiles.
+    `aggregate`: which resources the sum of min limits. `borrowing`: the rules among quotas that borrow. Both
+    are the same for all profiles.
     """
 
     cross_node_preemption: bool = True
     aggregate: str = ALL_RESOURCES
+    borrowing: BorrowingArgs = BorrowingArgs()
 
     def problems(self, path: str) -> Iterator[ConfigError]:
         if self.aggregate not in AGGREGATES:
             yield not_supported(child(path, "aggregate"), self.aggregate, AGGREGATES)
+        yield from self.borrowing.problems(child(path, "borrowing"))
 
 
 class CoschedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):

@@ -11,6 +11,7 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model.conditions import ObjectCondition
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
+from scheduler_core.model.quotas.sharing import Sharing, SharingProblem, sharing_of
 from scheduler_core.model.resources import (
     MAX_RESOURCES,
     check_count,
@@ -82,6 +83,7 @@ class ElasticQuota(NamespacedObject, frozen=True, eq=False):
     """A quota. A resource absent from `max` is unlimited, absent from `min` it is 0.
 
     `fractional` are the fields with fractions of what is counted, with their texts; they are rounded down.
+    `sharing` are the settings of fair sharing, `sharing_problems` the annotations that break their rule.
 
     `status_used`, `summary` (used, borrowed), `conditions` and `last_reclaim` are what the object says, kept
     only to know whether it must be written again.
@@ -100,6 +102,8 @@ class ElasticQuota(NamespacedObject, frozen=True, eq=False):
     conditions: tuple[ObjectCondition, ...]
     last_reclaim: LastReclaim | None = None
     fractional: tuple[tuple[str, str], ...] = ()
+    sharing: Sharing = Sharing()
+    sharing_problems: tuple[SharingProblem, ...] = ()
 
     @property
     def age_order(self) -> tuple[float, str]:
@@ -122,6 +126,7 @@ def _quota_from(wire: _ElasticQuotaWire) -> ElasticQuota:
     """The typed quota of a decoded object; `min <= max` is checked by `quota.validation`, not here."""
     meta, spec = wire.metadata, wire.spec or _SpecWire()
     status = wire.status or _StatusWire()
+    sharing, problems = sharing_of(meta.annotations)
     try:
         check_count(status.used, "status.used", MAX_USED)
         used = parse_resource_list(status.used, "status.used")
@@ -144,6 +149,8 @@ def _quota_from(wire: _ElasticQuotaWire) -> ElasticQuota:
         conditions=status.conditions or (),
         last_reclaim=_last_reclaim(status.last_reclaim),
         fractional=fractions(spec.min, "spec.min") + fractions(spec.max, "spec.max"),
+        sharing=sharing,
+        sharing_problems=problems,
     )
 
 
