@@ -200,6 +200,33 @@ profiles:
     assert 'different queue sort plugins for profile "b", first: PrioritySort' in error.problem
 
 
+@pytest.mark.parametrize(
+    ("args", "field", "value", "first"),
+    [
+        ("{aggregate: GuaranteedResources}", "aggregate", '"AllResources"', "GuaranteedResources"),
+        ("{borrowing: {order: FairShare}}", "borrowing.order", '"FirstCome"', "FairShare"),
+        ("{borrowing: {preemption: FairShare}}", "borrowing.preemption", '"Never"', "FairShare"),
+        ("{borrowing: {historyHalfLife: 24h}}", "borrowing.historyHalfLife", '"0s"', "24h0m0s"),
+    ],
+)
+def test_rules_among_quotas_that_differ_between_profiles_stop_the_start(
+    args: str, field: str, value: str, first: str
+) -> None:
+    text = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: a
+  plugins: &quota {{multiPoint: {{enabled: [{{name: CapacityScheduling}}]}}}}
+  pluginConfig: [{{name: CapacityScheduling, args: {args}}}]
+- schedulerName: b
+  plugins: *quota
+"""
+    (error,) = start_up_errors(load_config(text))
+    assert error.path == f"profiles[1].pluginConfig.CapacityScheduling.args.{field}"
+    assert error.problem == f"Invalid value: {value}: must be the same for all profiles, first: {first}"
+
+
 def test_the_default_configuration_starts() -> None:
     assert start_up_errors(default_config()) == []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.config.args.muster import LoadAwareSchedulingArgs
+from scheduler_core.config.args.muster import BorrowingArgs, CapacitySchedulingArgs, LoadAwareSchedulingArgs
 from scheduler_core.config.args.typed import ARG_TYPES, decode_args, default_args
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.config.schema import OpaqueArgs, PluginArgs
@@ -387,3 +387,18 @@ def test_args_of_another_type_are_refused(header: dict[str, str]) -> None:
     (error,) = errors
     assert error.path == "pluginConfig[0]"
     assert "were not of type VolumeBindingArgs.kubescheduler.config.k8s.io" in error.problem
+
+
+def test_rules_among_borrowers() -> None:
+    given = {"borrowing": {"order": "FairShare", "preemption": "FairShare", "historyHalfLife": "24h"}}
+    args = read("CapacityScheduling", given)
+    assert isinstance(args, CapacitySchedulingArgs)
+    assert args.borrowing == BorrowingArgs(
+        order="FairShare", preemption="FairShare", history_half_life=86400.0
+    )
+    wrong = {"borrowing": {"order": "Random", "preemption": "Always", "historyHalfLife": "-1s"}}
+    assert problems("CapacityScheduling", wrong) == [
+        ("borrowing.order", "NotSupported"),
+        ("borrowing.preemption", "NotSupported"),
+        ("borrowing.historyHalfLife", "Invalid"),
+    ]
