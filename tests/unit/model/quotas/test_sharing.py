@@ -27,6 +27,7 @@ def test_annotations(annotations: dict[str, str] | None, expected: Sharing) -> N
     assert sharing_of(annotations) == (expected, ())
 
 
+NOT_WEIGHTS = ("-1", "", "many", "1e3", "1/2", "0.0001", "1000001", "NaN", "٣")
 WEIGHT = "must be a number from 0 to 1000000 with at most three decimals"
 DURATION = 'must be a duration of at least 0, such as "10m"'
 
