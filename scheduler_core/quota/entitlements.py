@@ -1,4 +1,4 @@
-"""What each quota is entitled to if all that is borrowed were shared fairly (docs/fair-sharing.md#entitlement).
+"""What each quota is entitled to if what is borrowed were shared fairly (docs/fair-sharing.md#entitlement).
 
 Shown to people, never enforced by itself. Per resource: every quota has min(demand, min) first. The rest of
 the capacity goes to quotas that ask for more, pro rata to their weights, each up to what it asks for;
