@@ -43,6 +43,7 @@ from scheduler_core.engine.gang.topology_cycle import TopologyCycle, no_clock
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.profile_settings import apply_profiles
 from scheduler_core.engine.queue.equivalence import traits_of
+from scheduler_core.engine.queue.fair_places import FairPlaces
 from scheduler_core.engine.queue.known_refusals import KnownRefusals
 from scheduler_core.engine.queue.reviews import WaitingReviews
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
@@ -108,6 +109,7 @@ class Scheduler:
             partial(listeners.wake, state),
             traits=traits,
             table=WaitingTable(NodesOfKinds(state.nodes.static_changes)),
+            places=FairPlaces(state) if state.ledger.borrowing.fair_order else None,
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
         )

@@ -53,9 +53,13 @@ class Account:
     without a node.
     """
 
-    __slots__ = ("charges", "known", "leaving", "leaving_uids", "quotas", "unplaced", "unplaced_uids", "used")
+    __slots__ = (
+        *("charges", "known", "leaving", "leaving_uids", "namespace"),
+        *("quotas", "unplaced", "unplaced_uids", "used"),
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
         self.charges: dict[str, ResourceList] = {}
         self.leaving: dict[str, int] = {}
         self.unplaced: dict[str, int] = {}
@@ -96,7 +100,7 @@ class Account:
 
 
 # Stands for namespaces without quotas and charges; never written to.
-_UNKNOWN: Final = Account()
+_UNKNOWN: Final = Account("")
 
 
 def charged(requests: ResourceList) -> dict[str, int]:
@@ -127,12 +131,28 @@ class QuotaLedger:
         self.total_both: dict[str, int] = {}
         self.unguaranteed: tuple[dict[str, int], ...] = ({}, {}, {}, {})
         self.version = 0
+        # Grows when a quota is added, changed or removed.
+        self.quotas_version = 0
+        # Namespaces whose use changed, for each reader that asked (`follow`).
+        self._followers: list[set[str]] = []
+
+    def follow(self) -> set[str]:
+        """A set to which every namespace is added whose use changes from now on; the caller empties it."""
+        changed: set[str] = set()
+        self._followers.append(changed)
+        return changed
+
+    def _changed(self, account: Account) -> None:
+        account.known.clear()
+        self.version += 1
+        for changed in self._followers:
+            changed.add(account.namespace)
 
     # Quotas
 
     def put_quota(self, quota: ElasticQuota) -> None:
         """Add a quota or replace the one of the same namespace and name."""
-        account = self._accounts.setdefault(quota.namespace, Account())
+        account = self._accounts.setdefault(quota.namespace, Account(quota.namespace))
         kept = [other for other in account.quotas if other.name != quota.name]
         self._rebind(account, sorted([*kept, quota], key=lambda item: item.age_order))
 
@@ -151,6 +171,7 @@ class QuotaLedger:
         for other in self._accounts.values():
             other.known.clear()
         self.version += 1
+        self.quotas_version += 1
 
     def _count_min(self, account: Account, sign: int) -> None:
         for name, value in account.quotas[0].min.items() if account.quotas else ():
@@ -204,7 +225,7 @@ class QuotaLedger:
         """
         account = self._accounts.get(namespace)
         if account is None:
-            account = self._accounts[namespace] = Account()
+            account = self._accounts[namespace] = Account(namespace)
         if uid in account.charges:
             raise LedgerError(namespace, uid, "is charged already")
         account.charges[uid] = requests
@@ -215,7 +236,7 @@ class QuotaLedger:
 
     def charge_all(self, namespace: str, charges: Mapping[str, ResourceList]) -> None:
         """Count pods that have a node, by uid; raises LedgerError if one is charged already."""
-        account = self._accounts.setdefault(namespace, Account())
+        account = self._accounts.setdefault(namespace, Account(namespace))
         for uid in charges.keys() & account.charges.keys():
             raise LedgerError(namespace, uid, "is charged already")
         account.charges.update(charges)
@@ -230,8 +251,7 @@ class QuotaLedger:
         self._count(account, amounts, -1)
         shift(account.used, amounts, +1)
         self._count(account, amounts, +1)
-        account.known.clear()
-        self.version += 1
+        self._changed(account)
 
     def refund(self, namespace: str, uid: str) -> None:
         """Give a pod's charge back; raises LedgerError if it was never charged."""
@@ -266,9 +286,8 @@ class QuotaLedger:
         self._count(account, amounts, -1)
         (account.leaving_uids.add if sign > 0 else account.leaving_uids.discard)(uid)
         shift(account.leaving, amounts, sign)
-        self.version += 1
         self._count(account, amounts, +1)
-        account.known.clear()
+        self._changed(account)
 
     def is_leaving(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts and is on its way out."""
@@ -291,8 +310,7 @@ class QuotaLedger:
                 if value and name != PODS:
                     self._add(account.used, quota, name, sign * value)
             self._add(account.used, quota, PODS, sign)
-        account.known.clear()
-        self.version += 1
+        self._changed(account)
 
     def _add(self, used: dict[str, int], quota: ElasticQuota | None, name: str, more: int) -> None:
         """Count more of one resource under the quota that binds, if any."""
@@ -314,8 +332,7 @@ class QuotaLedger:
         shift(account.unplaced, amounts, sign)
         shift(account.used, amounts, sign)
         self._count(account, amounts, +1)
-        account.known.clear()
-        self.version += 1
+        self._changed(account)
 
     def is_unplaced(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts without a node."""
@@ -393,7 +410,7 @@ class QuotaLedger:
                 fresh.charge(namespace, uid, requests, placed=uid not in account.unplaced_uids)
             for uid in account.leaving_uids:
                 fresh.mark_leaving(namespace, uid)
-            again = fresh._accounts.get(namespace, Account())
+            again = fresh._accounts.get(namespace, _UNKNOWN)
             for name in ("used", "leaving", "unplaced"):
                 known, right = getattr(account, name), getattr(again, name)
                 if not _equal(known, right):

@@ -37,8 +37,7 @@ def queue_place(simulation: Simulation, subject: Subject) -> QueuePlace:
     """The place of a subject among all that waits after a run."""
     queue = simulation.scheduler.queue
     own = {f"{pod.namespace}/{pod.name}" for pod in simulation.state.pods.values()} & set(subject.waiting)
-    order = next(iter(simulation.scheduler.profiles.values())).queue_sort.sort_key
-    units = sorted(queue.units.values(), key=order)
+    units = sorted(queue.units.values(), key=queue.order)
     for number, unit in enumerate(units):
         if any(pod.key in own for pod in unit.pods.values()):
             ahead = tuple(_unit_text(other) for other in units[:number][:_MOST])

@@ -7,6 +7,7 @@ one.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from enum import Enum
 from operator import attrgetter
@@ -15,10 +16,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_core.engine.queue.fair_places import FairPlaces
 from scheduler_core.engine.queue.unit import Part, QueuedUnit, Traits, WaitingClass
 from scheduler_core.engine.queue.waiting_classes import WaitingClasses
 from scheduler_core.engine.queue.waiting_table import Concern, FreedRoom, WaitingTable
 from scheduler_core.framework.queueing.hints import NOBODY
+from scheduler_core.quota.fair_order import FairPlace
 from scheduler_core.state.events import ClusterEvent
 
 CLASS_MOVED: Final = "ClassMoved"
@@ -43,7 +46,7 @@ class ClassRequeuer:
 
     `wakes` tells whether an event may help a unit, `order` gives a unit's sort key. `activate` requeues a
     unit with a cause, `put_back` returns it to the unschedulable part. `class_of` finds the class of a
-    waiting pod by uid, `unit_of` a unit by key.
+    waiting pod by uid, `unit_of` a unit by key. `places`: the order among namespaces, None for the sort key.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class ClassRequeuer:
         put_back: Callable[[QueuedUnit, float], None],
         class_of: Callable[[str], WaitingClass | None],
         unit_of: Callable[[str], QueuedUnit | None],
+        places: FairPlaces | None = None,
     ) -> None:
         self.waiting = WaitingClasses(table, order)
         self._wakes = wakes
@@ -63,6 +67,7 @@ class ClassRequeuer:
         self._put_back = put_back
         self._class_of = class_of
         self._unit_of = unit_of
+        self._places = places
         # Events so far.
         self._number = 0
         # Open classes without a representative; freed rooms attached to no class, and how many are attached.
@@ -293,6 +298,30 @@ class ClassRequeuer:
 
     def _in_order(self, rows: NDArray[np.intp]) -> Iterator[WaitingClass]:
         """The classes of some table rows in queue order."""
+        if self._places is None or len(rows) < 2:
+            return self._by_sort_key(rows)
+        return self._by_fair_place(self._places, rows)
+
+    def _by_fair_place(self, places: FairPlaces, rows: NDArray[np.intp]) -> Iterator[WaitingClass]:
+        """As `_in_order`: the namespace whose first unit has the lowest place comes first."""
+        numbers = self.waiting.table.namespaces[rows]
+        lines = {int(number): self._by_sort_key(rows[numbers == number]) for number in np.unique(numbers)}
+        heap: list[tuple[FairPlace, tuple[bool, Any], int, WaitingClass]] = []
+
+        def follow(number: int) -> None:
+            found = next((one for one in lines[number] if not one.is_empty), None)
+            if found is not None:
+                unit = found.representative or found.first() or found.sample()
+                heapq.heappush(heap, (places.of(unit), found.place, found.row, found))
+
+        for number in lines:
+            follow(number)
+        while heap:
+            found = heapq.heappop(heap)[3]
+            yield found
+            follow(int(self.waiting.table.namespaces[found.row]))
+
+    def _by_sort_key(self, rows: NDArray[np.intp]) -> Iterator[WaitingClass]:
         if not len(rows):
             return
         # Mostly the first one is enough.

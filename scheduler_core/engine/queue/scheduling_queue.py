@@ -19,6 +19,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 
 from scheduler_core.arrays.changes import ChangeLog
+from scheduler_core.engine.queue.active_queue import ActiveQueue, FairActiveQueue, UnitsInOrder
+from scheduler_core.engine.queue.fair_places import FairPlaces
 from scheduler_core.engine.queue.requeue import ClassRequeuer, Wake, Wakes
 from scheduler_core.engine.queue.unit import Part, QueuedUnit, Traits, WaitingClass, alone
 from scheduler_core.engine.queue.waiting_table import Concern, NodesOfKinds, WaitingTable
@@ -38,7 +40,8 @@ class SchedulingQueue:
     """Units by key. `gate` names the PreEnqueue plugin that holds a unit back (empty: none).
 
     `wakes` tells whether an event may help an unschedulable unit; `traits` gives a unit's traits, and `table`
-    holds them in columns. Times are the caller's `now`.
+    holds them in columns. With `places` the order among namespaces is that of fair sharing, and `sort_key`
+    decides within one. Times are the caller's `now`.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class SchedulingQueue:
         *,
         traits: TraitsOf = alone,
         table: WaitingTable | None = None,
+        places: FairPlaces | None = None,
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
     ) -> None:
@@ -59,12 +63,15 @@ class SchedulingQueue:
         self._initial_backoff = initial_backoff
         self._max_backoff = max_backoff
         self.units: dict[str, QueuedUnit] = {}
-        self._active = ActiveQueue()
+        self._places = places
+        self._active: UnitsInOrder = (
+            ActiveQueue() if places is None else FairActiveQueue(places, self.units.get)
+        )
         self._backoff: list[tuple[float, int, str]] = []
         self._due: list[tuple[float, int, str]] = []
         table = table or WaitingTable(NodesOfKinds(ChangeLog()))
         self.classes = ClassRequeuer(
-            table, wakes, sort_key, self.activate, self._wait_on, self._class_of, self.units.get
+            table, wakes, sort_key, self.activate, self._wait_on, self._class_of, self.units.get, places
         )
         self._gates = Gates()
         self._entries = 0
@@ -208,8 +215,8 @@ class SchedulingQueue:
     def pop(self, now: float) -> QueuedUnit | None:
         """The next unit to try, still in `units` until its pods are removed; None if none is active."""
         self.flush(now)
-        while self._active:
-            _, entry, key = self._active.pop()
+        while (found := self._active.pop()) is not None:
+            _, entry, key = found
             unit = self.units.get(key)
             if unit is not None and unit.entry == entry and self._is_worth_trying(unit, now):
                 unit.attempts += 1
@@ -298,6 +305,10 @@ class SchedulingQueue:
         while self.classes.open_oldest(now, now - FLUSH_AFTER_SECONDS):
             pass
 
+    def order(self, unit: QueuedUnit) -> tuple[Any, ...]:
+        """The place of a unit among all units as things are now; the lower one is tried first."""
+        return (self._places.of(unit) if self._places is not None else (), self._sort_key(unit))
+
     @property
     def has_waiting_units(self) -> bool:
         """Whether any unit is unschedulable or gated."""
@@ -317,44 +328,6 @@ class SchedulingQueue:
     def count(self, part: Part) -> int:
         """The number of units in a part."""
         return sum(1 for unit in self.units.values() if unit.part is part and unit.entry >= 0)
-
-
-# (sort key, number of the entry, key of the unit): unique; of equal sort keys the older entry goes first.
-Entry = tuple[tuple[Any, ...], int, str]
-
-# The heap is merged into the sorted entries once it has a quarter of their number.
-_SHARE: Final = 4
-
-
-class ActiveQueue:
-    """Priority queue of active units, fast where many pushes precede many pops.
-
-    Most entries are in a sorted list, the next one last; later entries are in a heap beside it.
-    """
-
-    __slots__ = ("_late", "_sorted")
-
-    def __init__(self) -> None:
-        self._sorted: list[Entry] = []
-        self._late: list[Entry] = []
-
-    def __len__(self) -> int:
-        return len(self._sorted) + len(self._late)
-
-    def push(self, entry: Entry) -> None:
-        """Add an entry."""
-        heapq.heappush(self._late, entry)
-
-    def pop(self) -> Entry:
-        """Remove and return the first entry. Raises IndexError if there is none."""
-        late, ordered = self._late, self._sorted
-        if late and len(late) * _SHARE > len(ordered):
-            ordered += late
-            ordered.sort(reverse=True)
-            late.clear()
-        if late and (not ordered or late[0] < ordered[-1]):
-            return heapq.heappop(late)
-        return ordered.pop()
 
 
 class Gates:

@@ -62,6 +62,11 @@ class QueuedUnit:
     waits_in: WaitingClass | None = None
     stands_for: WaitingClass | None = None
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of its pods; empty if it has none."""
+        return next((pod.namespace for pod in self.pods.values()), "")
+
     def distinct(self) -> Iterable[Pod]:
         """One pod per scheduling signature."""
         if len(self.pods) == 1:

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler_core.engine.queue.active_queue import ActiveQueue, Entry
 from scheduler_core.engine.queue.requeue import Wake
 from scheduler_core.engine.queue.scheduling_queue import (
     FLUSH_AFTER_SECONDS,
-    ActiveQueue,
-    Entry,
     SchedulingQueue,
 )
 from scheduler_core.engine.queue.unit import Part, QueuedUnit
