@@ -7,11 +7,11 @@ lent by nobody, so nobody borrows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.fair_shares import ShareScale, scale_of
+from scheduler_core.quota.fair_shares import scale_of
 from scheduler_core.quota.ledger import QuotaLedger
 
 _NOTHING: Final[ResourceList] = {}
@@ -21,6 +21,15 @@ AT_ONCE: Final = (0,)
 FairPlace = tuple[int, ...]
 # The history of a namespace in whole steps, see `scheduler_core.quota.borrowing_history`.
 PastOf = Callable[[str], int]
+
+
+class _Line(NamedTuple):
+    """What decides about the work of one quota: its use, and min and unit of the share by resource."""
+
+    used: ResourceList
+    leaving: ResourceList
+    weightless: int
+    terms: tuple[tuple[str, int, int], ...]
 
 
 class FairOrder:
@@ -34,35 +43,52 @@ class FairOrder:
         self._ledger = ledger
         self._past_of = past_of
         self._quotas_version = -1
-        self._scale: ShareScale | None = None
+        self._lines: dict[str, _Line] = {}
+        self._scale = scale_of(ledger)
 
-    def place(
-        self, namespace: str, asked: Mapping[str, int], nominated: ResourceList = _NOTHING
-    ) -> FairPlace:
+    def place(self, namespace: str, asked: ResourceList, others: ResourceList = _NOTHING) -> FairPlace:
         """The place of work of a namespace that will be charged `asked`.
 
-        `nominated` is what nominated pods of the quota will use beside it. Leaving pods do not count.
+        `others` is what nominated pods of the quota will use beside it. Leaving pods do not count.
         """
-        ledger = self._ledger
-        quota = ledger.quota_of(namespace)
-        if quota is None:
+        line = self._line(namespace)
+        if line is None:
             return AT_ONCE
-        used, leaving, low = ledger.used(namespace), ledger.leaving(namespace), quota.min
-        borrowed: dict[str, int] = {}
-        borrows = False
-        for name in ledger.total_min:
+        used, leaving, weightless, terms = line
+        borrows, share = False, 0
+        for name, low, unit in terms:
             more = asked.get(name, 0)
-            over = used.get(name, 0) - leaving.get(name, 0) + nominated.get(name, 0) + more - low.get(name, 0)
+            over = used.get(name, 0) + more - low
+            if leaving:
+                over -= leaving.get(name, 0)
+            if others:
+                over += others.get(name, 0)
             if over > 0:
-                borrowed[name] = over
-                borrows = borrows or more > 0
+                if more > 0:
+                    borrows = True
+                if over * unit > share:
+                    share = over * unit
         if not borrows:
             return AT_ONCE
-        past = self._past_of(namespace) if self._past_of is not None else 0
-        share = self._current_scale().share(borrowed, quota.sharing.weight)
-        return (1, past, int(share.weightless), share.value)
+        return (1, self._past_of(namespace) if self._past_of is not None else 0, weightless, share)
 
-    def _current_scale(self) -> ShareScale:
-        if self._scale is None or self._quotas_version != self._ledger.quotas_version:
-            self._scale, self._quotas_version = scale_of(self._ledger), self._ledger.quotas_version
-        return self._scale
+    def _line(self, namespace: str) -> _Line | None:
+        ledger = self._ledger
+        if self._quotas_version != ledger.quotas_version:
+            self._quotas_version = ledger.quotas_version
+            self._lines.clear()
+            self._scale = scale_of(ledger)
+        found = self._lines.get(namespace)
+        if found is None:
+            quota = ledger.quota_of(namespace)
+            if quota is None:
+                return None
+            weight = quota.sharing.weight
+            terms = tuple(
+                (name, quota.min.get(name, 0), self._scale.share({name: 1}, weight).value)
+                for name in ledger.total_min
+            )
+            # The ledger changes its amounts in place.
+            used, leaving = ledger.used(namespace), ledger.leaving(namespace)
+            found = self._lines[namespace] = _Line(used, leaving, int(not weight), terms)
+        return found

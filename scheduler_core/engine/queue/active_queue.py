@@ -106,20 +106,19 @@ class FairActiveQueue:
 
     def pop(self) -> Entry | None:
         """Remove and return the first entry of a unit that is still active, None if there is none."""
-        changed = self._places.changed()
-        self._unsure |= self._lanes.keys() if changed is None else self._lanes.keys() & changed
-        for namespace in self._unsure:
+        unsure, first = self._unsure, self._first
+        self._places.changed(self._lanes, unsure)
+        for namespace in unsure:
             self._place(namespace)
-        self._unsure.clear()
+        unsure.clear()
         while self._order:
             found = heapq.heappop(self._order)
             namespace = found[2]
-            if self._first.get(namespace) is not found:
-                continue
-            del self._first[namespace]
-            self._count -= 1
-            self._unsure.add(namespace)
-            return self._lanes[namespace].pop()
+            if first.get(namespace) is found:
+                del first[namespace]
+                self._count -= 1
+                unsure.add(namespace)
+                return self._lanes[namespace].pop()
         return None
 
     def _place(self, namespace: str) -> None:
@@ -128,7 +127,7 @@ class FairActiveQueue:
         while (entry := lane.first()) is not None:
             unit = self._find(entry[2])
             if unit is not None and unit.entry == entry[1]:
-                found = (self._places.of(unit), entry, namespace)
+                found = (self._places.within(namespace, unit), entry, namespace)
                 if found != self._first.get(namespace):
                     self._first[namespace] = found
                     heapq.heappush(self._order, found)

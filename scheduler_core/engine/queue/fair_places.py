@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from scheduler_core.engine.queue.unit import QueuedUnit
-from scheduler_core.quota.fair_order import FairOrder, FairPlace
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.fair_order import AT_ONCE, FairOrder, FairPlace
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.state.cluster import ClusterState
+
+_NOTHING: Final[ResourceList] = {}
 
 
 class FairPlaces:
@@ -22,40 +28,59 @@ class FairPlaces:
 
     def of(self, unit: QueuedUnit) -> FairPlace:
         """The place of a unit; a lower place goes first."""
-        state, namespace = self._state, unit.namespace
-        if state.ledger.quota_of(namespace) is None:
-            return self._order.place(namespace, {})
-        self._follow_nominations()
-        asked: dict[str, int] = {}
-        nominated = self._nominated.get(namespace, {})
-        own: dict[str, int] = {}
+        return self.within(unit.namespace, unit)
+
+    def within(self, namespace: str, unit: QueuedUnit) -> FairPlace:
+        """The place of a unit of a namespace."""
+        state = self._state
+        ledger = state.ledger
+        if ledger.quota_of(namespace) is None:
+            return AT_ONCE
+        if self._nominations_version != state.nominations.version:
+            self._follow_nominations()
+        others = self._nominated.get(namespace, _NOTHING)
+        if len(unit.pods) == 1 and not others:
+            # As below, for most units.
+            (pod,) = unit.pods.values()
+            if not ledger.is_charged(namespace, pod.uid):
+                return self._order.place(namespace, charged(pod.requests))
+        asked, own = self._asked(unit, namespace, nominated=bool(others))
+        if own:
+            others = dict(others)
+            shift(others, own, -1)
+        return self._order.place(namespace, asked, others)
+
+    def _asked(
+        self, unit: QueuedUnit, namespace: str, *, nominated: bool
+    ) -> tuple[ResourceList, ResourceList]:
+        """The charge of a unit, and what of it counts already, as use or for nominated pods."""
+        state, asked, own = self._state, dict[str, int](), dict[str, int]()
         for uid, pod in unit.pods.items():
             charge = charged(pod.requests)
-            shift(asked, charge)
+            if asked:
+                shift(asked, charge)
+            else:
+                asked = charge
             if nominated and state.nominations.counts(uid):
                 shift(own, charge)
             if state.ledger.is_charged(namespace, uid):
                 # Charged at its creation: the use of the quota contains it.
                 shift(own, charge)
-        if own:
-            nominated = dict(nominated)
-            shift(nominated, own, -1)
-        return self._order.place(namespace, asked, nominated)
+        return asked, own
 
-    def changed(self) -> set[str] | None:
-        """The namespaces whose places may have changed since the last call; None: all."""
-        self._follow_nominations()
-        touched = self._touched.copy()
-        self._touched.clear()
+    def changed(self, lanes: Mapping[str, object], unsure: set[str]) -> None:
+        """Add to `unsure` those of `lanes` (namespaces) whose places may have changed since the last call."""
+        if self._nominations_version != self._state.nominations.version:
+            self._follow_nominations()
         if self._quotas_version != self._state.ledger.quotas_version:
             self._quotas_version = self._state.ledger.quotas_version
-            return None
-        return touched
+            unsure.update(lanes)
+        else:
+            unsure.update(namespace for namespace in self._touched if namespace in lanes)
+        self._touched.clear()
 
     def _follow_nominations(self) -> None:
         nominations = self._state.nominations
-        if self._nominations_version == nominations.version:
-            return
         self._nominations_version = nominations.version
         before, self._nominated = self._nominated, {}
         for rights, sums in nominations.sums.items():
