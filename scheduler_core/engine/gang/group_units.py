@@ -121,7 +121,14 @@ def _reclaimable(table: PodTable, units: Units, loans: Loans, contended: Bool) -
         going: list[Rows] = []
         for quota in np.flatnonzero(loans.first) if stage == FIRST else np.unique(owners[free]):
             own = np.flatnonzero(free & (owners == quota))
-            taken = _taken(vectors[own], left[quota], loans.counts[quota], contended[: loans.width], stage)
+            taken = _taken(
+                vectors[own],
+                left[quota],
+                loans.counts[quota],
+                contended[: loans.width],
+                loans.bounding(contended[: loans.width]),
+                stage,
+            )
             going.append(own[taken])
             left[quota] -= vectors[own[taken]].sum(axis=0)
         # Quotas do not limit each other: within a stage the order of all units counts.
@@ -134,15 +141,16 @@ def _reclaimable(table: PodTable, units: Units, loans: Loans, contended: Bool) -
     return Units(units.rows[cells], place[units.of][cells], len(order))
 
 
-def _taken(vectors: Int64, left: Int64, counts: Bool, contended: Bool, stage: int) -> Rows:
+def _taken(vectors: Int64, left: Int64, counts: Bool, contended: Bool, bound: Bool, stage: int) -> Rows:
     """The units of one quota (int64 [U, R], in order) that a stage takes, each with those before it gone.
 
-    `left` int64 [R] is what the quota uses above its min; `counts` bool [R] are the resources it limits.
+    `left` int64 [R] is what the quota uses above its min; `counts` bool [R] are the resources it limits,
+    `bound` bool [R] those of them in which no unit may exceed what is left of the loan, in early stages.
     """
 
     def may_go(before: Int64, own: Int64) -> Bool:
         over = (before > 0) & counts & (contended if stage != OTHERS else True)
-        fits = ~((own > np.maximum(before, 0)) & counts & contended).any(axis=1)
+        fits = ~((own > np.maximum(before, 0)) & counts & bound).any(axis=1)
         return np.asarray(over.any(axis=1) & fits if stage <= WITHIN else over.any(axis=1))
 
     chosen: list[Rows] = []

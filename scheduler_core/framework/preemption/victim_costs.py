@@ -46,7 +46,8 @@ class VictimCosts:
         """bool [S]: in some order, every victim's quota is over its min before the victim is evicted.
 
         `units` are candidates that are evicted together, by their places; by default each is evicted alone.
-        Victims of a quota are lawful if one of them may be the last.
+        Victims of a quota are lawful if one of them may be the last. In a fair move they are if they leave
+        each quota what it keeps.
         """
         out: Bool = np.ones(len(picks), dtype=np.bool_)
         loans = self._loans
@@ -56,6 +57,9 @@ class VictimCosts:
         for quota in np.unique(self._owners):
             own = self._owners == quota
             taken = picks[:, own] @ self._requests[own]  # [S, R]
+            if loans.strict:
+                out &= loans.hold(taken, int(quota))
+                continue
             some: Bool = np.asarray(~picks[:, own].any(axis=1))
             for group in groups:
                 if self._owners[group[0]] != quota:
