@@ -11,9 +11,9 @@ the quota v of each victim, without the set, and the quota p of the work, with i
     the next one, and so on.
 
 Shares are divided by weights. A quota of weight 0 takes nothing, and gives all that it borrows: (c) and (d)
-hold for it whatever it borrows. By (d) fair moves come to an end. All but (d) are floors: the least that v
-must keep of each resource (`floors`). The floor of its largest share, by (d), can refuse a fair set only
-where v has another resource in which its share is as large.
+hold for it whatever it borrows. By (d) fair moves come to an end. (a) and (c) are floors: the least that v
+must keep of each resource (`floors`). For (d) one resource is enough; which one is a guess, so that the floor
+may refuse a fair set, and only `is_fair` proves one.
 """
 
 from __future__ import annotations
@@ -38,21 +38,19 @@ class FairMove(msgspec.Struct, frozen=True):
 
     `short`: of each contested resource what is lacking, always above 0. `borrows`: what the quota borrows
     with the work, by resource, without zeros. `totals`: the sums of min, the denominators of all shares.
+    `largest`: the share of the quota as a whole, with the work.
     """
 
     quota: ElasticQuota
     short: dict[str, int]
     borrows: dict[str, int]
     totals: dict[str, int]
+    largest: Fraction
 
     @property
     def weight(self) -> Fraction:
         """The weight of the quota, never 0."""
         return self.quota.sharing.weight
-
-    def largest(self) -> Fraction:
-        """The share of the quota as a whole, with the work."""
-        return max(_shares(self.borrows, self.totals, self.weight), default=Fraction(0))
 
 
 def fair_move(
@@ -92,7 +90,9 @@ def fair_move(
         over = own.get(name, 0) + asked.get(name, 0) - quota.min.get(name, 0)
         if over > 0:
             borrows[name] = over
-    return FairMove(quota, short, borrows, dict(ledger.total_min))
+    totals = dict(ledger.total_min)
+    largest = max(_shares(borrows, totals, quota.sharing.weight), default=Fraction(0))
+    return FairMove(quota, short, borrows, totals, largest)
 
 
 def floors(ledger: QuotaLedger, move: FairMove, victim: ElasticQuota) -> dict[str, int] | None:
@@ -100,32 +100,35 @@ def floors(ledger: QuotaLedger, move: FairMove, victim: ElasticQuota) -> dict[st
 
     It gives nothing if it does not exceed the floor of any contested resource, or is below another floor.
     """
-    used = lendable(ledger, victim)
-    found = {name: low for name, low in victim.min.items() if low > 0 and used.get(name, 0) >= low}
-    weight = victim.sharing.weight
+    used, low, weight = lendable(ledger, victim), victim.min, victim.sharing.weight
+    found = {}
     for name in move.short:
-        keeps = _scaled(move.borrows.get(name, 0) * weight, move.weight)
-        found[name] = victim.min.get(name, 0) + keeps
-    if weight:
-        over = {name: used.get(name, 0) - victim.min.get(name, 0) for name in move.totals}
-        largest = max(
-            (name for name, total in move.totals.items() if total > 0),
-            key=lambda name: (Fraction(over[name], move.totals[name]), name),
-        )
-        keeps = _scaled(move.largest() * weight * move.totals[largest], Fraction(1))
-        low = victim.min.get(largest, 0) + keeps
-        found[largest] = max(low, found.get(largest, low))
-    if any(used.get(name, 0) < low for name, low in found.items()):
+        keeps = found[name] = low.get(name, 0) + _scaled(move.borrows.get(name, 0), weight, move.weight)
+        if used.get(name, 0) < keeps:
+            return None
+    if all(used.get(name, 0) == keeps for name, keeps in found.items()):
         return None
-    if all(used.get(name, 0) == found[name] for name in move.short):
-        return None
-    return found
+    for name, least in low.items():
+        if name not in found and used.get(name, 0) >= least > 0:
+            found[name] = least
+    if not weight:
+        return found
+    # By (d): what is left to it of the resource in which it will borrow most, if it gives what is lacking.
+    name = max(
+        (name for name, total in move.totals.items() if total > 0),
+        key=lambda name: Fraction(
+            used.get(name, 0) - low.get(name, 0) - move.short.get(name, 0), move.totals[name]
+        ),
+    )
+    keeps = low.get(name, 0) + _scaled(1, weight * move.totals[name] * move.largest, Fraction(1))
+    found[name] = max(keeps, found.get(name, 0))
+    return found if used.get(name, 0) >= found[name] else None
 
 
-def _scaled(amount: Fraction | int, weight: Fraction) -> int:
-    """An amount divided by a weight, rounded up."""
-    part = Fraction(amount) / weight
-    return -(-part.numerator // part.denominator)
+def _scaled(amount: int, weight: Fraction, by: Fraction) -> int:
+    """An amount times `weight` divided by `by`, rounded up."""
+    above, below = amount * weight.numerator * by.denominator, weight.denominator * by.numerator
+    return -(-above // below)
 
 
 def is_fair(ledger: QuotaLedger, move: FairMove, taken: Mapping[str, ResourceList]) -> bool:
