@@ -83,7 +83,7 @@ def fair_move(
             lacks = total.get(name, 0) + nominated_total.get(name, 0) + asked[name] - limits[name]
             if lacks > 0:
                 short[name] = lacks
-    if not short:
+    if not short or not all(limits[name] for name in short):
         return None
     borrows = {}
     for name in ledger.total_min:
@@ -123,6 +123,14 @@ def floors(ledger: QuotaLedger, move: FairMove, victim: ElasticQuota) -> dict[st
     keeps = low.get(name, 0) + _scaled(1, weight * move.totals[name] * move.largest, Fraction(1))
     found[name] = max(keeps, found.get(name, 0))
     return found if used.get(name, 0) >= found[name] else None
+
+
+def gives_any(ledger: QuotaLedger, move: FairMove) -> bool:
+    """Whether any quota exceeds what it keeps."""
+    own = move.quota.namespace
+    return any(
+        quota.namespace != own and floors(ledger, move, quota) is not None for quota in ledger.quotas()
+    )
 
 
 def _scaled(amount: int, weight: Fraction, by: Fraction) -> int:
