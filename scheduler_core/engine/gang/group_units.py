@@ -18,7 +18,15 @@ import numpy as np
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.demand import Demand, Rows
-from scheduler_core.framework.preemption.loans import FIRST, OTHERS, WITHIN, Loans, loans_of, stages_of
+from scheduler_core.framework.preemption.loans import (
+    FIRST,
+    OTHERS,
+    WITHIN,
+    Loans,
+    loans_of,
+    stages_of,
+    weighs_lost_work,
+)
 from scheduler_core.model.groups.composite import is_composite_key
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
@@ -60,12 +68,14 @@ def units_of(
     `whole` are the keys of further gangs that go as a whole. A unit with a member that must not be evicted is
     left out.
     """
-    ordered = _ordered(state, demand, budgets, whole)
     loans = loans_of(state.table, demand)
+    ordered = _ordered(state, demand, loans, budgets, whole)
     return ordered if loans is None else _reclaimable(state.table, ordered, loans, contended)
 
 
-def _ordered(state: ClusterState, demand: Demand, budgets: Budgets, whole: Collection[str]) -> Units:
+def _ordered(
+    state: ClusterState, demand: Demand, loans: Loans | None, budgets: Budgets, whole: Collection[str]
+) -> Units:
     table = state.table
     rows = np.flatnonzero(demand.eligible)
     together, trees = _together(state, demand.eligible, whole)
@@ -79,8 +89,11 @@ def _ordered(state: ClusterState, demand: Demand, budgets: Budgets, whole: Colle
     units = len(first)
     size = np.bincount(of, minlength=units)
     hurt = np.bincount(of, weights=protected[rows], minlength=units) > 0
-    start = np.full(units, np.inf)
-    np.minimum.at(start, of, table.start[rows])
+    if weighs_lost_work(table, loans):
+        start = np.bincount(of, weights=table.since[rows], minlength=units)
+    else:
+        start = np.full(units, np.inf)
+        np.minimum.at(start, of, table.since[rows])
     head = rows[first]
     rank = np.where(trees[head], _TREE, table.rank[head])
     keys = (head, -start, size, rank, table.priority[head], hurt)

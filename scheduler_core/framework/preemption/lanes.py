@@ -27,6 +27,7 @@ from scheduler_core.framework.preemption.loans import (
     Loans,
     stages_of,
     stages_of_largest,
+    weighs_lost_work,
 )
 
 
@@ -214,7 +215,11 @@ class CandidateLanes:
         removed, table = self.removed, self.table
         priority = np.where(removed, table.priority[self.rows], NO_VICTIM)  # [J, L]
         top = priority.max(axis=0)  # [L]
-        start = np.where(removed & (priority == top), table.start[self.rows], np.inf)
+        since = table.since[self.rows]
+        if weighs_lost_work(table, self._loans):
+            late = np.where(removed, since, 0.0).sum(axis=0)
+        else:
+            late = np.where(removed & (priority == top), since, np.inf).min(axis=0)
         keys = [
             *self._reach(),
             self._protection.beyond(removed, self._budgets.allowed).sum(axis=0),
@@ -222,7 +227,7 @@ class CandidateLanes:
             np.where(removed, priority + PRIORITY_OFFSET, 0).sum(axis=0),
             removed.sum(axis=0),
             np.where(removed, table.rank[self.rows], 0).sum(axis=0),
-            -start.min(axis=0),
+            -late,
             name_ranks[self.slots],
         ]
         return list(zip(*(key.tolist() for key in keys), strict=True))

@@ -114,6 +114,15 @@ def loans_of(table: PodTable, demand: Demand) -> Loans | None:
     return None if demand.borrowers is None else Loans(table, demand, demand.borrowers)
 
 
+def weighs_lost_work(table: PodTable, loans: Loans | None) -> bool:
+    """Whether of sets of as many victims the one that loses least work is cheapest.
+
+    So it is in fair moves, and in a reclaim if any pod tells of a checkpoint. Otherwise the set is cheapest
+    whose earliest start among its most important victims is latest, as in kube-scheduler.
+    """
+    return loans is not None and (loans.strict or table.checkpoints)
+
+
 def contended_by(demand: Demand, deficit: Int64) -> Bool:
     """bool [R]: the contended resources: those lacking (int64 [R]), or all requested ones if none is."""
     lacking: Bool = deficit > 0
