@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from scheduler_core.framework.status import Diagnosis
@@ -27,7 +29,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
     `event` is the reason of its Event: Unschedulable where its group is incomplete, else FailedScheduling
     (docs/gangs.md#status-and-conditions). `nominated` is the node that it waits for, if any; `writes` prepare
-    that node for the pod (volumes to be provisioned there).
+    that node for the pod (volumes to be provisioned there). `due` is when time alone may help it.
     """
 
     pod: Pod
@@ -38,6 +40,7 @@ class Rejected(msgspec.Struct, frozen=True):
     nominated: str = ""
     writes: tuple[Write, ...] = ()
     event: str = EVENT_FAILED_SCHEDULING
+    due: float = math.inf
 
 
 class Evicted(msgspec.Struct, frozen=True):

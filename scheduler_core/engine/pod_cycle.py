@@ -89,13 +89,15 @@ class PodCycle:
         *,
         post_filter: bool = True,
         excluded_slots: frozenset[int] = frozenset(),
+        alone: bool = True,
     ) -> Attempt:
         """Try one pod; the state is unchanged afterwards. Raises PluginError for broken plugin code.
 
         Without `post_filter` a pod that fits nowhere is only diagnosed. No pod on the
-        `excluded_slots` is evicted.
+        `excluded_slots` is evicted. Without `alone` the pod is decided together with others of its gang.
         """
         cycle = self.new_cycle(profile, pod, now)
+        cycle.alone = alone
         refused = self.state.extending.excluded_nodes.get(pod.uid)
         cycle.excluded_slots = excluded_slots | self._slots(refused) if refused else excluded_slots
         scores = None
@@ -292,7 +294,12 @@ class PodCycle:
                     | searched_for(self.state, cycle.pod)
                     | evaluation.refusing()
                 )
-                diagnosis = msgspec.structs.replace(diagnosis, post_filter=result.message, plugins=asked)
+                diagnosis = msgspec.structs.replace(
+                    diagnosis,
+                    post_filter=result.message,
+                    plugins=asked,
+                    due=min(diagnosis.due, result.due),
+                )
             if result.status.ok:
                 return Attempt(cycle, -1, diagnosis, result)
         return Attempt(cycle, -1, diagnosis)

@@ -262,7 +262,8 @@ class Scheduler:
             if known is None:
                 decisions += self._decide(unit, now)
             else:
-                self.queue.failed(unit, known.plugins, now, traits=known.traits)
+                due = known.rejected.due
+                self.queue.failed(unit, known.plugins, now, due=due, traits=known.traits)
                 self.reviews.tried(unit, now)
                 decisions.append(known.rejected)
         return decisions
@@ -292,7 +293,9 @@ class Scheduler:
         elif not plugins and unit.key in self.queue.units:
             self.queue.activate(unit, now)  # The pods that are left are gated.
         elif plugins:
-            due = self.kept_nodes.due(unit, now) if unit.gang else math.inf
+            due = min((item.due for item in decisions if isinstance(item, Rejected)), default=math.inf)
+            if unit.gang:
+                due = min(due, self.kept_nodes.due(unit, now))
             self.queue.failed(unit, of_a_gang(plugins) if unit.gang else plugins, now, due=due)
             self.reviews.tried(unit, now)
             self.refusals.learn(unit, decisions, plugins)

@@ -51,12 +51,11 @@ def rejected(
     if result is not None:
         victims = frozenset(victim.uid for victim in result.victims)
         state.nominations.put(pod, result.nominated, attempt.cycle.vector, victims)
-        _displace(state, pod, result.victims)
+        _displace(state, pod, result.victims, fair=result.fair)
         for victim in result.victims:
             state.mark_leaving(victim.uid)
-            evicted.append(
-                Evicted(victim, pod, profile.name, eviction_message(state, pod, victim, result.nominated))
-            )
+            text = eviction_message(state, pod, victim, result.nominated, fair=result.fair)
+            evicted.append(Evicted(victim, pod, profile.name, text))
     elif not awaited(state, pod) or _beyond_help(diagnosis):
         state.nominations.remove(pod.uid)
     refused = diagnosis.status
@@ -69,6 +68,7 @@ def rejected(
         diagnosis,
         state.nominations.node_of(pod.uid),
         event=REASON_UNSCHEDULABLE if by_group else EVENT_FAILED_SCHEDULING,
+        due=diagnosis.due,
     )
     return [*evicted, waits], diagnosis.plugins
 
@@ -101,17 +101,23 @@ def evict_for_gang(state: ClusterState, preemption: GangPreemption) -> list[Deci
     victims = leaving_for(state, pods) | {victim.uid for victim, _ in preemption.victims}
     state.nominations.put_gang(state.gangs.unit_of(pods[0]), preemption.nominated, victims, kept=not victims)
     decisions: list[Decision] = []
-    _displace(state, pods[0], [victim for victim, _ in preemption.victims], group_of(pods[0]))
+    gone, fair = [victim for victim, _ in preemption.victims], preemption.fair
+    _displace(state, pods[0], gone, group_of(pods[0]), fair=fair)
     for victim, pod in preemption.victims:
         state.mark_leaving(victim.uid)
         node = state.nominations.node_of(pod.uid)
-        text = eviction_message(state, pod, victim, node, group=group_of(pod))
+        text = eviction_message(state, pod, victim, node, group=group_of(pod), fair=fair)
         decisions.append(Evicted(victim, pod, pod.scheduler_name, text))
     return decisions
 
 
 def _displace(
-    state: ClusterState, preemptor: Pod, victims: Sequence[Pod], group: GroupRef | None = None
+    state: ClusterState,
+    preemptor: Pod,
+    victims: Sequence[Pod],
+    group: GroupRef | None = None,
+    *,
+    fair: bool = False,
 ) -> None:
     """Note for whom the victims of one preemption are evicted, before they count as leaving."""
     by_namespace: dict[str, list[Pod]] = {}
@@ -125,10 +131,11 @@ def _displace(
             Displacement(
                 tuple(pods),
                 str(group) if group is not None else f"Pod {preemptor.key}",
-                eviction_message(state, preemptor, pods[0], "", group=group),
+                eviction_message(state, preemptor, pods[0], "", group=group, fair=fair),
                 quota if reclaims else None,
                 own.key if own is not None and reclaims and quota is not None else "",
                 {key: len(state.gangs.members(key)) for key in map(group_key, pods) if key},
+                fair,
             )
         )
 
@@ -153,6 +160,7 @@ def members_wait(
             state.nominations.node_of(pod.uid),
             writes.get(pod.uid, ()),
             event=event,
+            due=outcome.due,
         )
         for profile, pod in members
         if pod.uid in outcome.refused
@@ -171,12 +179,18 @@ def _is_told(state: ClusterState, gang: Gang) -> bool:
 
 
 def eviction_message(
-    state: ClusterState, preemptor: Pod, victim: Pod, node: str, *, group: GroupRef | None = None
+    state: ClusterState,
+    preemptor: Pod,
+    victim: Pod,
+    node: str,
+    *,
+    group: GroupRef | None = None,
+    fair: bool = False,
 ) -> str:
     """The message of an eviction: the preemptor, its quota, and what the victim's quota borrows.
 
     `node` is empty in a text about several nodes. `group` is given where the preemptor's whole group is to
-    start; the message then has the group's own priority, if it has one.
+    start; the message then has the group's own priority, if it has one. `fair`: in a fair move.
     """
     whole = f"{PREEMPTING_MEMBER}{group}" if group is not None else ""
     gang = state.gangs.gangs.get(group.key) if group is not None else None
@@ -193,10 +207,8 @@ def eviction_message(
     parts = ", ".join(f"{name}={format_resource(name, value)}" for name, value in amounts.items())
     uses = above_max_text(state.ledger, other)
     passed = f" and {uses}" if uses else ""
-    return (
-        f"{text}, which reclaims the min of ElasticQuota {own.key}; "
-        f"ElasticQuota {other.key} borrows {parts}{passed}"
-    )
+    why = "a fair move for" if fair else "which reclaims the min of"
+    return f"{text}, {why} ElasticQuota {own.key}; ElasticQuota {other.key} borrows {parts}{passed}"
 
 
 def unschedulable_event(gang: Gang, profile: str, message: str, waiting: str) -> Noticed:

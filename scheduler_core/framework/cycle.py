@@ -21,7 +21,8 @@ class Cycle(msgspec.Struct, eq=False):
     the pod shares with equal pods. `idle` are the plugins that have nothing to do for the pod; None before
     PreFilter. `refused` are the plugins whose PreFilter refused the pod. `evaluation` is set for PostFilter;
     while it runs the filters again, `after_leaving` says that leaving pods do not count. Preemption must not
-    choose victims on the slots in `excluded_slots`.
+    choose victims on the slots in `excluded_slots`. Without `alone` the pod is one of a gang that is decided
+    as a whole: then no fair move is made for it.
     """
 
     state: ClusterState
@@ -39,3 +40,4 @@ class Cycle(msgspec.Struct, eq=False):
     after_leaving: bool = False
     excluded_slots: frozenset[int] = frozenset()
     idle: frozenset[str] | None = None
+    alone: bool = True

@@ -16,6 +16,7 @@ several nodes or on the pods that run there, and are computed for every attempt.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol, runtime_checkable
@@ -146,12 +147,17 @@ class FilterPlugin(Plugin, Protocol):
 
 
 class PostFilterResult(msgspec.Struct, frozen=True):
-    """Result of a PostFilter: the node to nominate (empty for none), the victims, a text for the message."""
+    """Result of a PostFilter: the node to nominate (empty for none), the victims, a text for the message.
+
+    `fair`: the victims go in a fair move. `due`: without a node, when time alone may bring victims.
+    """
 
     status: Status
     nominated: str = ""
     victims: tuple[Pod, ...] = ()
     message: str = ""
+    fair: bool = False
+    due: float = math.inf
 
 
 @runtime_checkable

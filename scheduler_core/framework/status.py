@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 from typing import Final
 
@@ -85,7 +86,7 @@ class Rejection(msgspec.Struct, frozen=True):
 class Diagnosis(msgspec.Struct, frozen=True):
     """The reasons why a pod got no node: a refusal before the nodes were filtered, or rejections per node.
 
-    `plugins` are those whose hints decide when the pod is tried again.
+    `plugins` are those whose hints decide when the pod is tried again, at the latest at `due`.
     """
 
     total_nodes: int
@@ -93,6 +94,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     rejections: tuple[Rejection, ...] = ()
     plugins: frozenset[str] = frozenset()
     post_filter: str = ""
+    due: float = math.inf
 
     @property
     def message(self) -> str:

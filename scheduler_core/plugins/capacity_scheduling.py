@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.demand import demands_in_order, quota_demands
 from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
+from scheduler_core.framework.preemption.fair_demand import fair_demand, why_no_fair_move
 from scheduler_core.framework.preemption.search import VictimSearch
 from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.quota_obstacles import beside_own_quota, own_quota_hints, refusal_of
@@ -15,6 +19,8 @@ from scheduler_core.framework.queueing.widest_victims import no_possible_victims
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unresolvable, unschedulable
 from scheduler_core.model.names import ALL_RESOURCES, CAPACITY_SCHEDULING, Aggregate
 from scheduler_core.model.quotas.borrowing import FIRST_COME_FIRST_SERVED, Borrowing
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.quota.ledger import charged
 from scheduler_core.state.events import EventKind
 
 
@@ -62,14 +68,28 @@ class CapacityScheduling:
         if reason or cycle.evaluation is None:
             return must_wait(reason)
         result = refused("No preemption victims found for incoming pod")
-        if no_possible_victims(state, pod):
-            return result
-        demands = quota_demands(state, pod, quota)
-        for demand in (turn for found in demands for turn in demands_in_order(state.table, found)):
-            result = VictimSearch(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
+        if not no_possible_victims(state, pod):
+            demands = quota_demands(state, pod, quota)
+            for demand in (turn for found in demands for turn in demands_in_order(state.table, found)):
+                result = VictimSearch(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
+                if result.status.ok:
+                    return result
+        return self._move_fairly(cycle, cycle.evaluation, quota) or result
+
+    def _move_fairly(
+        self, cycle: Cycle, evaluation: Evaluation, quota: ElasticQuota
+    ) -> PostFilterResult | None:
+        """The fair move for a pod that would borrow; None if it needs none, or is one of a gang."""
+        state, pod = cycle.state, cycle.pod
+        found = fair_demand(state, pod, quota, charged(pod.requests), cycle.now) if cycle.alone else None
+        if found is None:
+            return None
+        for demand in found.turns(state.table):
+            result = VictimSearch(cycle, evaluation, demand).run(across_nodes=self.cross_node)
             if result.status.ok:
-                break
-        return result
+                return msgspec.structs.replace(result, fair=True)
+        why = refused(why_no_fair_move(state, found))
+        return msgspec.structs.replace(why, due=found.calm.until)
 
     def reserve(self, cycle: Cycle, slot: int) -> Status:
         """The state charges the ledger when it assumes the pod; there is nothing to add."""

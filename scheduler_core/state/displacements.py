@@ -14,6 +14,7 @@ class Displacement(msgspec.Struct, frozen=True):
     `quota` is the quota of the victims and `by_quota` that of the preemptor where the preemption reclaims
     what the one borrows from the other; both are absent for a preemption by priority. `text` names preemptor
     and quotas, `members` counts the pods of each group of victims when it was decided, by the group's key.
+    `fair`: it is a fair move, and both quotas borrow.
     """
 
     victims: tuple[Pod, ...]
@@ -22,6 +23,7 @@ class Displacement(msgspec.Struct, frozen=True):
     quota: ElasticQuota | None = None
     by_quota: str = ""
     members: dict[str, int] = {}
+    fair: bool = False
 
 
 class Displacements:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +25,8 @@ from scheduler_core.engine.gang.capacity import (
     no_room_text,
     refused_by_quota,
 )
-from scheduler_core.engine.gang.group_preemption import preempt_for_group
+from scheduler_core.engine.gang.fair_preemption import move_fairly
+from scheduler_core.engine.gang.group_preemption import never_preempts, preempt_for_group
 from scheduler_core.engine.gang.members import (
     AssumedMember,
     AssumedMembers,
@@ -71,6 +73,7 @@ class GangOutcome(msgspec.Struct):
     - `on_topology`: constraints decide about all members; refused ones are not tried one by one.
     - `need`: how many must start together if time may bring the room for them, else 0.
     - `preparing`: all members have found nodes, and some must be prepared first.
+    - `due`: when time alone may bring victims.
     """
 
     reserved: list[tuple[Profile, ReservedPod]]
@@ -84,6 +87,7 @@ class GangOutcome(msgspec.Struct):
     on_topology: bool = False
     need: int = 0
     preparing: tuple[MemberToPrepare, ...] = ()
+    due: float = math.inf
 
 
 class MemberToPrepare(msgspec.Struct, frozen=True):
@@ -253,10 +257,17 @@ class GangCycle:
                     if all(_PREEMPTING.isdisjoint(profile.enabled) for profile, _ in members):
                         return outcome
                     outcome.preemption = preempt_for_group(self.cycle, gang, members, need, now)
-                    return outcome
-                # With more members than needed, freed room goes to those with the highest priority.
-                in_order = members if equal or need < len(members) else largest_first(self.state, members)
-                outcome.preemption = preempt_for_gang(self.cycle, in_order, need, now)
+                else:
+                    # With more members than needed, freed room goes to those with the highest priority.
+                    fewer = equal or need < len(members)
+                    in_order = members if fewer else largest_first(self.state, members)
+                    outcome.preemption = preempt_for_gang(self.cycle, in_order, need, now)
+                if outcome.preemption is None and not never_preempts(gang, [pod for _, pod in members]):
+                    attempt = move_fairly(self.cycle, members, need, now)
+                    outcome.preemption, outcome.due = attempt.preemption, attempt.due
+                    if attempt.reason:
+                        text = f"{text}; {attempt.reason}"
+                        outcome.refused = {pod.uid: text for _, pod in members}
         return outcome
 
 

@@ -42,6 +42,7 @@ from scheduler_core.framework.preemption.demand import (
 )
 from scheduler_core.framework.preemption.dry_run import disrupted_gangs
 from scheduler_core.framework.preemption.eligibility import gang_waits
+from scheduler_core.framework.preemption.fair_demand import is_fair_set
 from scheduler_core.framework.preemption.loans import contended_by
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.groups.gang import Gang
@@ -91,13 +92,13 @@ def preempt_for_members(
     pods = [pod for _, pod in members]
     if gang_waits(state, pods) or must_rest(state, pods, need, now):
         return None
-    members = _able(cycle, members, now)
+    members = able(cycle, members, now)
     if len(members) < need:
         return None
     best: GangPreemption | None = None
     for turn in _turns(state, priority, members, need):
-        for part in (_where_it_helps(cycle, turn, now), turn):
-            found = _Search(cycle, part, need, now, place).run() if part is not None else None
+        for part in (where_it_helps(cycle, turn, now), turn):
+            found = TurnSearch(cycle, part, need, now, place).run() if part is not None else None
             if found is not None and (best is None or len(found.nominated) > len(best.nominated)):
                 best = found
             if best is not None and len(best.nominated) == len(members):
@@ -105,7 +106,7 @@ def preempt_for_members(
     return best
 
 
-def _able(cycle: PodCycle, members: Members, now: float) -> Members:
+def able(cycle: PodCycle, members: Members, now: float) -> Members:
     """The members that nodes could hold if all possible victims were gone: others get no part of a quota."""
     kinds = kinds_of(cycle.state, members)
     samples = dict(zip(kinds, members, strict=True))
@@ -115,7 +116,7 @@ def _able(cycle: PodCycle, members: Members, now: float) -> Members:
     return [member for kind, member in zip(kinds, members, strict=True) if kind in able]
 
 
-def _where_it_helps(cycle: PodCycle, turn: _Turn, now: float) -> _Turn | None:
+def where_it_helps(cycle: PodCycle, turn: Turn, now: float) -> Turn | None:
     """A reclaim with victims only on nodes where they make room; None for others.
 
     What a quota borrows can be taken once, so it must not be taken where that makes no room.
@@ -137,7 +138,7 @@ def never_preempts(gang: Gang, pods: Sequence[Pod]) -> bool:
     return any(pod.preemption_policy == NEVER for pod in pods)
 
 
-class _Turn(msgspec.Struct, frozen=True):
+class Turn(msgspec.Struct, frozen=True):
     """One way to preempt: the members to place, and the demand on whose behalf victims are evicted.
 
     `need_of` gives what victims must free so that the quota admits some of the members, int64 [R].
@@ -148,14 +149,14 @@ class _Turn(msgspec.Struct, frozen=True):
     need_of: Callable[[Sequence[Pod]], Int64]
 
 
-def _turns(state: ClusterState, priority: int | None, members: Members, need: int) -> Iterator[_Turn]:
+def _turns(state: ClusterState, priority: int | None, members: Members, need: int) -> Iterator[Turn]:
     """The ways to preempt in the order in which to try them."""
     profile, top = max(members, key=lambda member: member[1].priority)
     quota = state.ledger.quota_of(top.namespace) if CAPACITY in profile.enabled else None
     lowest = min(pod.priority for _, pod in members) if priority is None else priority
     if quota is None:
         demand = ordinary_demand(state, top, spare_quotas=CAPACITY in profile.enabled)
-        yield _Turn(members, _below(state, demand, lowest), lambda _: demand.need)
+        yield Turn(members, _below(state, demand, lowest), lambda _: demand.need)
         return
 
     def within(pods: Sequence[Pod]) -> Demand | None:
@@ -166,7 +167,7 @@ def _turns(state: ClusterState, priority: int | None, members: Members, need: in
     reclaim = within(pods[:count]) if count >= need else None
     if reclaim is not None:
         for demand in demands_in_order(state.table, reclaim):
-            yield _Turn(members[:count], demand, _reclaimed(within, reclaim, demand))
+            yield Turn(members[:count], demand, _reclaimed(within, reclaim, demand))
 
     def of_own(some: Sequence[Pod]) -> Int64:
         return own_quota_demand(state, top, quota, charges_of(some)).need
@@ -178,11 +179,11 @@ def _turns(state: ClusterState, priority: int | None, members: Members, need: in
         return need_within_guarantees(state, top, quota, charges_of(some))
 
     demand = _below(state, own_quota_demand(state, top, quota, charges_of(pods)), lowest)
-    yield _Turn(members, demand, of_own)
+    yield Turn(members, demand, of_own)
     # Evictions may bring members within the min: then less use of other quotas counts against them.
     for needs in (of_own_min, of_own_guarantees):
         if any((needs(some) < of_own(some)).any() for some in (pods[:need], pods)):
-            yield _Turn(members, msgspec.structs.replace(demand, need=needs(pods)), needs)
+            yield Turn(members, msgspec.structs.replace(demand, need=needs(pods)), needs)
 
 
 def _reclaimed(
@@ -216,10 +217,10 @@ def _largest(most: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-class _Search:
+class TurnSearch:
     """The search for one turn of a group: at least `need` of the members, as many as possible."""
 
-    def __init__(self, cycle: PodCycle, turn: _Turn, need: int, now: float, place: Place | None) -> None:
+    def __init__(self, cycle: PodCycle, turn: Turn, need: int, now: float, place: Place | None) -> None:
         self._cycle = cycle
         self._placing = place
         self._state = cycle.state
@@ -255,8 +256,14 @@ class _Search:
         return None
 
     def _preemption(self, placed: Sequence[PlacedMember], victims: Sequence[Pod]) -> GangPreemption | None:
-        """None without victims, now or on their way out, and where it took what others are guaranteed."""
+        """None without victims, now or on their way out, and where it took what others are guaranteed.
+
+        None for a fair move whose victims are no fair set.
+        """
         if not victims and not self._leaving:
+            return None
+        loans = self._demand.borrowers
+        if loans is not None and not is_fair_set(self._state, loans.fair, victims):
             return None
         names, first = self._state.nodes.names, placed[0].pod
         nominated: list[Nominated] = [(item.pod, names[item.slot], item.vector) for item in placed]

@@ -18,7 +18,15 @@ import numpy as np
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.demand import Demand, Rows
-from scheduler_core.framework.preemption.loans import FIRST, OTHERS, WITHIN, Loans, loans_of, stages_of
+from scheduler_core.framework.preemption.loans import (
+    FIRST,
+    OTHERS,
+    WITHIN,
+    Loans,
+    loans_of,
+    stages_of,
+    weighs_lost_work,
+)
 from scheduler_core.model.groups.composite import is_composite_key
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
@@ -60,12 +68,14 @@ def units_of(
     `whole` are the keys of further gangs that go as a whole. A unit with a member that must not be evicted is
     left out.
     """
-    ordered = _ordered(state, demand, budgets, whole)
     loans = loans_of(state.table, demand)
+    ordered = _ordered(state, demand, loans, budgets, whole)
     return ordered if loans is None else _reclaimable(state.table, ordered, loans, contended)
 
 
-def _ordered(state: ClusterState, demand: Demand, budgets: Budgets, whole: Collection[str]) -> Units:
+def _ordered(
+    state: ClusterState, demand: Demand, loans: Loans | None, budgets: Budgets, whole: Collection[str]
+) -> Units:
     table = state.table
     rows = np.flatnonzero(demand.eligible)
     together, trees = _together(state, demand.eligible, whole)
@@ -79,8 +89,11 @@ def _ordered(state: ClusterState, demand: Demand, budgets: Budgets, whole: Colle
     units = len(first)
     size = np.bincount(of, minlength=units)
     hurt = np.bincount(of, weights=protected[rows], minlength=units) > 0
-    start = np.full(units, np.inf)
-    np.minimum.at(start, of, table.start[rows])
+    if weighs_lost_work(table, loans):
+        start = np.bincount(of, weights=table.since[rows], minlength=units)
+    else:
+        start = np.full(units, np.inf)
+        np.minimum.at(start, of, table.since[rows])
     head = rows[first]
     rank = np.where(trees[head], _TREE, table.rank[head])
     keys = (head, -start, size, rank, table.priority[head], hurt)
@@ -121,7 +134,14 @@ def _reclaimable(table: PodTable, units: Units, loans: Loans, contended: Bool) -
         going: list[Rows] = []
         for quota in np.flatnonzero(loans.first) if stage == FIRST else np.unique(owners[free]):
             own = np.flatnonzero(free & (owners == quota))
-            taken = _taken(vectors[own], left[quota], loans.counts[quota], contended[: loans.width], stage)
+            taken = _taken(
+                vectors[own],
+                left[quota],
+                loans.counts[quota],
+                contended[: loans.width],
+                loans.bounding(contended[: loans.width]),
+                stage,
+            )
             going.append(own[taken])
             left[quota] -= vectors[own[taken]].sum(axis=0)
         # Quotas do not limit each other: within a stage the order of all units counts.
@@ -134,15 +154,16 @@ def _reclaimable(table: PodTable, units: Units, loans: Loans, contended: Bool) -
     return Units(units.rows[cells], place[units.of][cells], len(order))
 
 
-def _taken(vectors: Int64, left: Int64, counts: Bool, contended: Bool, stage: int) -> Rows:
+def _taken(vectors: Int64, left: Int64, counts: Bool, contended: Bool, bound: Bool, stage: int) -> Rows:
     """The units of one quota (int64 [U, R], in order) that a stage takes, each with those before it gone.
 
-    `left` int64 [R] is what the quota uses above its min; `counts` bool [R] are the resources it limits.
+    `left` int64 [R] is what the quota uses above its min; `counts` bool [R] are the resources it limits,
+    `bound` bool [R] those of them in which no unit may exceed what is left of the loan, in early stages.
     """
 
     def may_go(before: Int64, own: Int64) -> Bool:
         over = (before > 0) & counts & (contended if stage != OTHERS else True)
-        fits = ~((own > np.maximum(before, 0)) & counts & contended).any(axis=1)
+        fits = ~((own > np.maximum(before, 0)) & counts & bound).any(axis=1)
         return np.asarray(over.any(axis=1) & fits if stage <= WITHIN else over.any(axis=1))
 
     chosen: list[Rows] = []

@@ -58,10 +58,14 @@ Nominated = tuple[Pod, str, Int64]
 
 
 class GangPreemption(msgspec.Struct, frozen=True):
-    """(victim, preempting member) pairs, and the node for which every member is nominated."""
+    """(victim, preempting member) pairs, and the node for which every member is nominated.
+
+    `fair`: the victims go in a fair move.
+    """
 
     victims: tuple[tuple[Pod, Pod], ...]
     nominated: tuple[Nominated, ...]
+    fair: bool = False
 
 
 def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
@@ -186,7 +190,7 @@ class _OneByOne:
     def _place(self, trial: Trial, profile: Profile, pod: Pod) -> bool:
         """Whether one member got a node in the trial, with victims if nothing else helps."""
         cycle, state = self._cycle, self._cycle.state
-        attempt = cycle.attempt(profile, pod, self._now, excluded_slots=self.excluded_slots)
+        attempt = cycle.attempt(profile, pod, self._now, excluded_slots=self.excluded_slots, alone=False)
         slot = attempt.slot
         if slot < 0:
             result = attempt.post_filter

@@ -16,11 +16,11 @@ from scheduler_core.arrays.changes import ChangeLog
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.queueing.hints import FindEvictableRequests, Reach, Room
 from scheduler_core.framework.queueing.obstacles import WITHIN_MIN
-from scheduler_core.framework.queueing.quota_obstacles import RECLAIM
+from scheduler_core.framework.queueing.quota_obstacles import FAIR_MOVE, RECLAIM
 from scheduler_core.state.events import ClusterEvent
 
-# A unit rejected under one of these names is within the min of its quota and may reclaim.
-RECLAIMING: Final = frozenset({WITHIN_MIN, RECLAIM})
+# A unit rejected under one of these names may take from other quotas, whatever the priority of their pods.
+RECLAIMING: Final = frozenset({WITHIN_MIN, RECLAIM, FAIR_MOVE})
 
 _FIRST: Final = 64
 # Bytes of NodesOfKinds; kinds beyond it count as if they could use every node.

@@ -16,6 +16,7 @@ from scheduler_core.framework.preemption.cost_bounds import FLAWS, Cost
 from scheduler_core.framework.preemption.cross_node import RemainingLoans
 from scheduler_core.framework.preemption.demand import Rows
 from scheduler_core.framework.preemption.dry_run import Candidate, eviction_units
+from scheduler_core.framework.preemption.fair_demand import is_fair_set
 from scheduler_core.framework.preemption.loans import FIRST, UNLAWFUL, WITHIN, Loans, stages_of
 from scheduler_core.framework.preemption.victim_costs import VictimCosts
 from scheduler_core.model.pods.pod import Pod
@@ -62,7 +63,12 @@ class CandidateSelection:
         return tuple(key[0].item() for key in keys)
 
     def is_lawful(self, found: Candidate) -> bool:
-        """True if the quota of each victim is over its min before the victim is evicted, gangs as one."""
+        """True if the quota of each victim is over its min before the victim is evicted, gangs as one.
+
+        In a fair move: if the victims are a fair set.
+        """
+        if self._loans is not None and self._loans.fair is not None:
+            return is_fair_set(self._state, self._loans.fair, found.victims)
         picks = np.ones((1, len(found.victims)), dtype=np.int64)
         return bool(self._costs(found.victims).lawful(picks, self._units(found))[0])
 

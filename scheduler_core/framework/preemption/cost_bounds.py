@@ -13,11 +13,12 @@ import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int32, Int64
 from scheduler_core.framework.preemption.demand import Demand, Rows
-from scheduler_core.framework.preemption.loans import Loans
+from scheduler_core.framework.preemption.loans import Loans, weighs_lost_work
 from scheduler_core.state.placed.pods import PodTable
 
 # Beyond loans, victims of quotas that borrow nothing lacking, violations, top priority, sum of priorities,
-# victims, what they mean to their gangs, latest start (negative), the node's place by name.
+# victims, what they mean to their gangs, latest start or sum of starts (negative), the node's place by name.
+# Starts are times from which on work would be lost.
 Cost = tuple[float, ...]
 # The number of leading keys that are 0 for victims which violate no loan and no budget.
 FLAWS: Final = 3
@@ -61,6 +62,7 @@ class Bounds:
         self, matrix: CandidateMatrix, loans: Loans | None, deficit: Int64, name_ranks: Rows
     ) -> None:
         self._matrix = matrix
+        self._lost = weighs_lost_work(matrix.table, loans)
         self.lacking = np.flatnonzero((deficit > 0).any(axis=1))  # [K]
         enough: Bool = np.ones(matrix.rows.shape, dtype=np.bool_)  # [J, L] when all up to here are gone
         fewest: Int64 = np.zeros(len(matrix.slots), dtype=np.int64)  # [L]
@@ -111,7 +113,13 @@ class Bounds:
         none = fewest == 0
         self._top: Int64 = np.where(none, NO_VICTIM, table.priority[bound])
         self._count = fewest
-        self._start = np.where(none, -np.inf, -table.start[bound])
+        late = table.since[bound]
+        if self._lost:
+            # Of as many victims none loses less work than those that all are the latest.
+            late = fewest * np.where(matrix.chosen[:, lanes], table.since[matrix.rows[:, lanes]], 0.0).max(
+                axis=0
+            )
+        self._start = np.where(none, -np.inf, -late)
         self._name: Int64 = name_ranks[matrix.slots[lanes]]
         self._total: Int64 = np.zeros(len(lanes), dtype=np.int64)  # [L] known once a lane is sorted
 

@@ -21,6 +21,7 @@ from scheduler_core.framework.preemption.loans import (
     Loans,
     contended_by,
     stages_of,
+    stages_of_largest,
 )
 from scheduler_core.framework.preemption.victim_costs import MOST_CANDIDATES, VictimCosts, best_subset
 from scheduler_core.state.placed.pods import PodTable
@@ -86,7 +87,7 @@ class ClusterCandidates:
             lacking = need > 0
             shares = self._table.requests[: len(need)][lacking][:, rows] / need[lacking, None]
             largest = rows[np.argsort(-shares.sum(axis=0), kind="stable")]
-            found = self._first_that_free(largest, local, contended, need, (WITHIN, OTHERS))
+            found = self._first_that_free(largest, local, contended, need, stages_of_largest(self._loans))
         return found
 
     def _first_that_free(
@@ -142,7 +143,8 @@ class RemainingLoans:
             else:
                 fit &= (borrows & self._contended).any(axis=1)
             if stage <= WITHIN:
-                fit &= ~((held > np.maximum(left, 0)) & counts & self._contended).any(axis=1)
+                bound = counts & loans.bounding(self._contended)
+                fit &= ~((held > np.maximum(left, 0)) & bound).any(axis=1)
             if stage == FIRST:
                 fit &= loans.first[owners]
         return rows[fit]

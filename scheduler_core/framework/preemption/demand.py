@@ -7,7 +7,7 @@ before an eviction frees anything of the sum over all quotas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -29,6 +29,7 @@ from scheduler_core.quota.aggregate import (
     reclaims_guaranteed,
     sum_limits,
 )
+from scheduler_core.quota.fair_moves import FairMove
 from scheduler_core.quota.ledger import charged, less
 from scheduler_core.quota.policy import (
     above_max,
@@ -54,6 +55,7 @@ class Borrowers(msgspec.Struct, frozen=True):
     the quota's number per namespace id of the pod table, int64 [namespaces], NO_QUOTA for other namespaces.
     `excess` is use above max, int64 [Q, R], None if no quota is above its max. `hidden`, int64 [R], is the
     part of it that has to end before the sum over all quotas falls; use of pods without a node need not.
+    With `fair`, `min` are the floors of a fair move, below which no victim may take its quota.
     """
 
     quotas: tuple[ElasticQuota, ...]
@@ -63,6 +65,7 @@ class Borrowers(msgspec.Struct, frozen=True):
     counts: Bool
     excess: Int64 | None = None
     hidden: Int64 | None = None
+    fair: FairMove | None = None
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -87,7 +90,7 @@ def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Dem
     """
     table, size = state.table, state.table.size
     table.cover(len(state.index))
-    victims = _available(state, pod) & (table.priority[:size] < pod.priority)
+    victims = available(state, pod) & (table.priority[:size] < pod.priority)
     if spare_quotas:
         free = [state.ledger.quota_of(name) is None for name in table.namespaces.values]
         victims &= np.array([*free, True], dtype=np.bool_)[table.namespace[:size]]
@@ -117,7 +120,7 @@ def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: 
     need = _with_hidden(state, quota, _sum_need(state, asked, total, limits, guaranteeing=guaranteeing))
     need = np.maximum(need, _own_need(state, asked, quota, own, quota.max))
     namespace = table.namespaces.find(pod.namespace)
-    victims = _available(state, pod) & (table.namespace[:size] == namespace)
+    victims = available(state, pod) & (table.namespace[:size] == namespace)
     victims &= table.priority[:size] < pod.priority
     return Demand(pod, request, need, victims, quota)
 
@@ -154,18 +157,23 @@ def reclaim_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: Re
     within = charge_within_min(ledger, quota, asked, own)
     if not (within or reclaims_guaranteed(ledger, quota, asked, own)):
         return None
-    table, size = state.table, state.table.size
+    table = state.table
     table.cover(len(state.index))
-    borrowers = _borrowers(state, quota, borrows=not within)
-    borrows = np.append(borrowers.of != NO_QUOTA, False)
-    victims = _available(state, pod) & borrows[table.namespace[:size]]
+    borrowers = _borrowers_of_reclaim(state, quota, borrows=not within)
+    victims = available(state, pod) & of_borrowers(table, borrowers)
     limits = sum_limits(ledger, quota, asked, own)
     guaranteeing = counts_guarantees(ledger, quota, asked, own)
     need = _sum_need(state, asked, total, limits, guaranteed=within, guaranteeing=guaranteeing)
     return Demand(pod, request, need, victims, quota, borrowers)
 
 
-def _available(state: ClusterState, pod: Pod) -> Bool:
+def of_borrowers(table: PodTable, borrowers: Borrowers) -> Bool:
+    """bool [rows]: rows of the pod table whose pods are of one of the quotas."""
+    found: Bool = np.append(borrowers.of != NO_QUOTA, False)[table.namespace[: table.size]]
+    return found
+
+
+def available(state: ClusterState, pod: Pod) -> Bool:
     """bool [rows]: placed pods that are not leaving and not members of the pod's own group."""
     state.rank_members()
     size = state.table.size
@@ -253,27 +261,39 @@ def need_within_guarantees(state: ClusterState, pod: Pod, quota: ElasticQuota, a
     return np.maximum(need, _own_need(state, asked, quota, own, low))
 
 
-def _borrowers(state: ClusterState, borrower: ElasticQuota, *, borrows: bool) -> Borrowers:
+def _borrowers_of_reclaim(state: ClusterState, borrower: ElasticQuota, *, borrows: bool) -> Borrowers:
     """Quotas over min, without the preemptor's own, and how much each of them borrows.
 
     `borrows`: the preemptor borrows itself, see `policy.reclaimable_from`.
     """
-    ledger, index = state.ledger, state.index
+    ledger = state.ledger
     others = (quota for quota in ledger.quotas() if quota.namespace != borrower.namespace)
-    found = [quota for quota in others if over_min(ledger, quota, borrows=borrows)]
+    found = []
+    for quota in others:
+        if over_min(ledger, quota, borrows=borrows):
+            names = reclaimable_from(ledger, quota, borrows=borrows)
+            found.append((quota, {name: quota.min.get(name, 0) for name in names}))
+    return borrowers_with(state, found)
+
+
+def borrowers_with(
+    state: ClusterState, found: Sequence[tuple[ElasticQuota, Mapping[str, int]]], fair: FairMove | None = None
+) -> Borrowers:
+    """Quotas, each with what it keeps of the resources that limit its victims."""
+    ledger, index = state.ledger, state.index
     shape = (len(found), len(index))
     used, low = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)  # [Q, R]
     counts: Bool = np.zeros(shape, dtype=np.bool_)  # [Q, R]
     excess: Int64 = np.zeros(shape, dtype=np.int64)  # [Q, R]
     hidden: Int64 = np.zeros(len(index), dtype=np.int64)  # [R]
     of: Int64 = np.full(len(state.table.namespaces), NO_QUOTA, dtype=np.int64)  # [namespaces]
-    for number, quota in enumerate(found):
+    for number, (quota, keeps) in enumerate(found):
         in_use = lendable(ledger, quota)
-        for name in reclaimable_from(ledger, quota, borrows=borrows):
+        for name, least in keeps.items():
             row = index.row(name)
             if row is not None:
                 used[number, row] = min(MOST_COUNTED, in_use.get(name, 0))
-                low[number, row] = quota.min.get(name, 0)
+                low[number, row] = least
                 counts[number, row] = True
         for name, value in above_max(ledger, quota, after_leaving=True).items():
             row = index.row(name)
@@ -284,8 +304,10 @@ def _borrowers(state: ClusterState, borrower: ElasticQuota, *, borrows: bool) ->
         namespace = state.table.namespaces.find(quota.namespace)
         if namespace >= 0:
             of[namespace] = number
-    above = (excess, hidden) if excess.any() else (None, None)
-    return Borrowers(tuple(found), of, used, low, counts, *above)
+    quotas = tuple(quota for quota, _ in found)
+    if not excess.any():
+        return Borrowers(quotas, of, used, low, counts, fair=fair)
+    return Borrowers(quotas, of, used, low, counts, excess, hidden, fair)
 
 
 def without_needed(state: ClusterState, pod: Pod, demand: Demand) -> Bool:
@@ -319,6 +341,11 @@ def quotas_above_max(borrowers: Borrowers, request: Int64) -> Bool:
         return np.zeros(len(borrowers.quotas), dtype=np.bool_)
     asked = request[: borrowers.excess.shape[1]] > 0
     return np.asarray((borrowers.excess[:, asked] > 0).any(axis=1))
+
+
+def weightless(borrowers: Borrowers) -> Bool:
+    """bool [Q]: the quotas of weight 0, which lose first in a fair move."""
+    return np.array([not quota.sharing.weight for quota in borrowers.quotas], dtype=np.bool_)
 
 
 def demands_in_order(table: PodTable, demand: Demand) -> Iterator[Demand]:

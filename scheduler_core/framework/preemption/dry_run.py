@@ -10,8 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.preemption.demand import Demand
+from scheduler_core.framework.preemption.loans import Loans
 from scheduler_core.model.groups.gang import Disruption
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
@@ -101,14 +104,22 @@ class DryRun:
     """Dry runs for one preemptor.
 
     `forbidden_gangs` collects the keys of gangs that would be evicted as a whole, but have a member that must
-    not be evicted.
+    not be evicted, or are more than their quota may lose in a fair move.
     """
 
-    def __init__(self, state: ClusterState, now: float, evaluation: Evaluation, demand: Demand) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        now: float,
+        evaluation: Evaluation,
+        demand: Demand,
+        loans: Loans | None = None,
+    ) -> None:
         self._state = state
         self._now = now
         self._evaluation = evaluation
         self._demand = demand
+        self._loans = loans
         self.forbidden_gangs: set[str] = set()
 
     def on_node(self, slot: int, pods: Sequence[Pod], leaving: Sequence[str] = ()) -> Candidate | None:
@@ -151,7 +162,7 @@ class DryRun:
             return None
         disrupted = disrupted_gangs(self._state, needed[1])
         if disrupted:
-            forbidden = {gang.key for gang in disrupted if not all(map(self._eligible, gang.members))}
+            forbidden = {gang.key for gang in disrupted if not self._may_go(gang)}
             self.forbidden_gangs |= forbidden
             units = reprieve_units(needed[1], disrupted, quorum_first=True)
             needed = None if forbidden else self._reprieve(slot, units, leaving, look)
@@ -187,6 +198,15 @@ class DryRun:
                         slot, again = at, again or failed
                         del unit[0]
         return slot, [pod for unit in units for step in unit for pod in step]
+
+    def _may_go(self, gang: DisruptedGang) -> bool:
+        if not all(map(self._eligible, gang.members)):
+            return False
+        if self._loans is None or not self._loans.strict:
+            return True
+        rows = np.array([self._state.placed[pod.uid].row for pod in gang.members], dtype=np.int64)
+        taken = self._state.table.requests[: self._loans.width, rows].sum(axis=1)
+        return bool(self._loans.hold(taken[None, :], int(self._loans.owners(rows[:1])[0]))[0])
 
     def _eligible(self, pod: Pod) -> bool:
         return bool(self._demand.eligible[self._state.placed[pod.uid].row])

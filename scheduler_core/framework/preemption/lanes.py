@@ -20,7 +20,15 @@ from scheduler_core.arrays.types import Bool, Int32, Int64
 from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.cost_bounds import NO_VICTIM, PRIORITY_OFFSET, CandidateMatrix, Cost
 from scheduler_core.framework.preemption.demand import Rows
-from scheduler_core.framework.preemption.loans import FIRST, OTHERS, WITHIN, Loans, stages_of
+from scheduler_core.framework.preemption.loans import (
+    FIRST,
+    OTHERS,
+    WITHIN,
+    Loans,
+    stages_of,
+    stages_of_largest,
+    weighs_lost_work,
+)
 
 
 class CandidateLanes:
@@ -40,7 +48,10 @@ class CandidateLanes:
         self.slots = matrix.slots[numbers]
         self.rows: Int32 = matrix.rows[:, numbers]  # [J, L]
         own = deficit[:, numbers]
-        self._lacking = np.flatnonzero((own > 0).any(axis=1))  # [K] rows of the resource index
+        counted: Bool = np.asarray((own > 0).any(axis=1))  # [R]
+        if loans is not None and loans.strict:
+            counted[: loans.width] |= loans.counts.any(axis=0)
+        self._lacking = np.flatnonzero(counted)  # [K] rows of the resource index
         self.deficit: Int64 = own[self._lacking]
         self.chosen: Bool = matrix.chosen[:, numbers]  # [J, L]
         self._columns = np.flatnonzero(self.chosen.any(axis=1)).tolist()
@@ -90,7 +101,9 @@ class CandidateLanes:
         counts = loans.counts[:, self._lacking]  # [Q, K]
         contended = self.deficit > 0  # [K, L]
         taken = np.zeros((len(self.slots), *limit.shape), dtype=np.int64)  # [L, Q, K]
-        for stage in stages_of(loans)[:-1]:
+        for stage in stages_of(loans):
+            if stage == OTHERS:
+                continue
             for late in self._rounds:
                 for j in self._columns:
                     lanes = self._useful(j, late)
@@ -101,7 +114,8 @@ class CandidateLanes:
                     asked = contended[:, lanes].T & counts[quota]
                     fit = ((left > 0) & asked).any(axis=1)
                     if stage <= WITHIN:
-                        fit &= ~((left < vectors) & asked).any(axis=1)
+                        bound = loans.bounding(asked) & counts[quota]
+                        fit &= ~((left < vectors) & bound).any(axis=1)
                     if stage == FIRST:
                         fit &= loans.first[quota]
                     lanes, quota = lanes[fit], quota[fit]
@@ -119,15 +133,16 @@ class CandidateLanes:
             return
         owner = loans.owners(self.rows)
         for lane in np.flatnonzero(~self.satisfied).tolist():
-            order = np.argsort(self.protected[:, lane], kind="stable").tolist()
-            self._sweep(lane, order, loans, owner, OTHERS)
+            if not loans.strict:
+                order = np.argsort(self.protected[:, lane], kind="stable").tolist()
+                self._sweep(lane, order, loans, owner, OTHERS)
             if (self.freed[:, lane] < self.deficit[:, lane]).any():
                 self.removed[:, lane] = False
                 self.freed[:, lane] = 0
                 lacks = self.deficit[:, lane] > 0
                 shares = self.vectors[lacks][:, :, lane] / self.deficit[lacks, lane, None]
                 largest = np.argsort(-shares.sum(axis=0), kind="stable").tolist()
-                for stage in (WITHIN, OTHERS):
+                for stage in stages_of_largest(loans):
                     self._sweep(lane, largest, loans, owner, stage)
 
     def _sweep(self, lane: int, order: Sequence[int], loans: Loans, owner: Int64, stage: int) -> None:
@@ -145,7 +160,8 @@ class CandidateLanes:
             quota = owner[j, lane]
             vector, counts = requests[self.rows[j, lane]], loans.counts[quota]
             lawful = ((left[quota] > 0) & counts).any()
-            within = not ((vector > np.maximum(left[quota], 0)) & counts & asked).any()
+            bound = counts & loans.bounding(asked)
+            within = not ((vector > np.maximum(left[quota], 0)) & bound).any()
             if lawful and (within or stage == OTHERS):
                 left[quota] -= vector
                 self._take(j, np.array([lane]), stage)
@@ -199,7 +215,11 @@ class CandidateLanes:
         removed, table = self.removed, self.table
         priority = np.where(removed, table.priority[self.rows], NO_VICTIM)  # [J, L]
         top = priority.max(axis=0)  # [L]
-        start = np.where(removed & (priority == top), table.start[self.rows], np.inf)
+        since = table.since[self.rows]
+        if weighs_lost_work(table, self._loans):
+            late = np.where(removed, since, 0.0).sum(axis=0)
+        else:
+            late = np.where(removed & (priority == top), since, np.inf).min(axis=0)
         keys = [
             *self._reach(),
             self._protection.beyond(removed, self._budgets.allowed).sum(axis=0),
@@ -207,7 +227,7 @@ class CandidateLanes:
             np.where(removed, priority + PRIORITY_OFFSET, 0).sum(axis=0),
             removed.sum(axis=0),
             np.where(removed, table.rank[self.rows], 0).sum(axis=0),
-            -start.min(axis=0),
+            -late,
             name_ranks[self.slots],
         ]
         return list(zip(*(key.tolist() for key in keys), strict=True))

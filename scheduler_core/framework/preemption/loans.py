@@ -11,10 +11,17 @@ from typing import Final
 import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int32, Int64
-from scheduler_core.framework.preemption.demand import NO_QUOTA, Borrowers, Demand, Rows, quotas_above_max
+from scheduler_core.framework.preemption.demand import (
+    NO_QUOTA,
+    Borrowers,
+    Demand,
+    Rows,
+    quotas_above_max,
+    weightless,
+)
 from scheduler_core.state.placed.pods import PodTable
 
-# Stages of a reclaim: quotas above their max, within what they borrow of the lacking resources; all quotas
+# Stages of a reclaim: quotas that go first, within what they borrow of the lacking resources; all quotas
 # that borrow these resources, within what they borrow; the same quotas beyond that; all quotas over min.
 FIRST: Final = -1
 WITHIN: Final = 0
@@ -33,7 +40,8 @@ class Loans:
     """The loans of the Q borrowers of a demand.
 
     `left` int64 [Q, R] is use minus min (negative: room); `limit` the same, at least 0; `counts` bool [Q, R]
-    the resources that a quota limits; `first` bool [Q] the quotas above their max, whose pods go first.
+    the resources that a quota limits; `first` bool [Q] the quotas whose pods go first: those above their
+    max, and in a fair move those of weight 0. `fair` is the fair move, None in a reclaim.
     """
 
     def __init__(self, table: PodTable, demand: Demand, borrowers: Borrowers) -> None:
@@ -45,10 +53,26 @@ class Loans:
         self.limit: Int64 = np.maximum(self.left, 0)
         self.counts = borrowers.counts
         self.first = quotas_above_max(borrowers, demand.request)
+        self.fair = borrowers.fair
+        if self.strict:
+            self.first |= weightless(borrowers)
 
     def smallest(self, resource: int) -> int:
         """The smallest amount that a quota borrows of a resource that it limits."""
         return int(self.limit[self.counts[:, resource], resource].min(initial=np.iinfo(np.int64).max))
+
+    @property
+    def strict(self) -> bool:
+        """Whether no victim may go beyond a loan, in any resource that its quota limits."""
+        return self.fair is not None
+
+    def bounding(self, contended: Bool) -> Bool:
+        """The resources in which victims within a loan must not exceed it: the contended ones, or all."""
+        return np.ones_like(contended) if self.strict else contended
+
+    def hold(self, taken: Int64, quota: int) -> Bool:
+        """bool [S]: whether amounts taken from one quota, int64 [S, R], leave it all that it keeps."""
+        return np.asarray(((taken <= self.limit[quota]) | ~self.counts[quota]).all(axis=1))
 
     def owners(self, rows: Int32 | Rows) -> Int64:
         """The number of each pod's quota, in the shape of `rows`; NO_QUOTA or any for empty cells."""
@@ -76,12 +100,27 @@ def stages_of(loans: Loans | None) -> tuple[int, ...]:
     """The stages in which victims are chosen; stages without possible victims are left out."""
     if loans is None:
         return (WITHIN,)
-    return (FIRST, WITHIN, BEYOND, OTHERS) if loans.first.any() else (WITHIN, BEYOND, OTHERS)
+    stages = (WITHIN,) if loans.strict else (WITHIN, BEYOND, OTHERS)
+    return (FIRST, *stages) if loans.first.any() else stages
+
+
+def stages_of_largest(loans: Loans) -> tuple[int, ...]:
+    """The stages in which the largest victims are taken first, where small ones do not free enough."""
+    return (WITHIN,) if loans.strict else (WITHIN, OTHERS)
 
 
 def loans_of(table: PodTable, demand: Demand) -> Loans | None:
     """The loans that a demand may reclaim, or None if its victims are chosen by priority alone."""
     return None if demand.borrowers is None else Loans(table, demand, demand.borrowers)
+
+
+def weighs_lost_work(table: PodTable, loans: Loans | None) -> bool:
+    """Whether of sets of as many victims the one that loses least work is cheapest.
+
+    So it is in fair moves, and in a reclaim if any pod tells of a checkpoint. Otherwise the set is cheapest
+    whose earliest start among its most important victims is latest, as in kube-scheduler.
+    """
+    return loans is not None and (loans.strict or table.checkpoints)
 
 
 def contended_by(demand: Demand, deficit: Int64) -> Bool:

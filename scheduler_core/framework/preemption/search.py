@@ -58,7 +58,7 @@ class VictimSearch:
         self.demand = demand
         self.budgets = Budgets(self.state.table, counted(self.state))
         self.loans = loans_of(self.state.table, demand)
-        self.dry_run = DryRun(self.state, self.now, evaluation, demand)
+        self.dry_run = DryRun(self.state, self.now, evaluation, demand, self.loans)
 
     def run(self, *, across_nodes: bool) -> PostFilterResult:
         """The best node and its victims, or why no eviction helps."""
@@ -318,4 +318,5 @@ class VictimSearch:
         quota = self.demand.quota
         under = f" under ElasticQuota {quota.key}" if quota is not None else ""
         names = ", ".join(pod.key for pod in victims[:5]) + (", ..." if len(victims) > 5 else "")
-        return f"preempting {len(victims)} pods for node {node}{under}: {names}"
+        what = "fair move: " if self.loans is not None and self.loans.fair is not None else ""
+        return f"{what}preempting {len(victims)} pods for node {node}{under}: {names}"

@@ -18,7 +18,7 @@ from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.cost_bounds import NO_VICTIM, PRIORITY_OFFSET
 from scheduler_core.framework.preemption.demand import Rows
-from scheduler_core.framework.preemption.loans import Loans
+from scheduler_core.framework.preemption.loans import Loans, weighs_lost_work
 from scheduler_core.state.placed.pods import PodTable
 
 Keys = tuple[NDArray[np.int64] | NDArray[np.float64], ...]
@@ -46,7 +46,8 @@ class VictimCosts:
         """bool [S]: in some order, every victim's quota is over its min before the victim is evicted.
 
         `units` are candidates that are evicted together, by their places; by default each is evicted alone.
-        Victims of a quota are lawful if one of them may be the last.
+        Victims of a quota are lawful if one of them may be the last. In a fair move they are if they leave
+        each quota what it keeps.
         """
         out: Bool = np.ones(len(picks), dtype=np.bool_)
         loans = self._loans
@@ -56,6 +57,9 @@ class VictimCosts:
         for quota in np.unique(self._owners):
             own = self._owners == quota
             taken = picks[:, own] @ self._requests[own]  # [S, R]
+            if loans.strict:
+                out &= loans.hold(taken, int(quota))
+                continue
             some: Bool = np.asarray(~picks[:, own].any(axis=1))
             for group in groups:
                 if self._owners[group[0]] != quota:
@@ -98,7 +102,11 @@ class VictimCosts:
         priority = np.where(chosen, self._priority, NO_VICTIM)  # [S, J]
         top = priority.max(axis=1, initial=NO_VICTIM)
         first = chosen & (priority == top[:, None])
-        start = np.where(first, self._table.start[self._rows], np.inf).min(axis=1, initial=np.inf)
+        since = self._table.since[self._rows]
+        if weighs_lost_work(self._table, self._loans):
+            late = picks @ since
+        else:
+            late = np.where(first, since, np.inf).min(axis=1, initial=np.inf)
         return (
             *self._reach(picks, contended),
             self._violations(picks),
@@ -106,7 +114,7 @@ class VictimCosts:
             picks @ (self._priority + PRIORITY_OFFSET),
             picks.sum(axis=1),
             picks @ self._table.rank[self._rows],
-            -start,
+            -late,
         )
 
 

@@ -23,7 +23,12 @@ from scheduler_core.framework.queueing.hints import (
     Reach,
     StandingHint,
 )
-from scheduler_core.framework.queueing.widest_victims import freed_by_victims, may_reclaim
+from scheduler_core.framework.queueing.quota_obstacles import FAIR_MOVE_LATER, may_be_short_later
+from scheduler_core.framework.queueing.widest_victims import (
+    freed_by_victims,
+    may_move_fairly,
+    may_reclaim,
+)
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
@@ -122,6 +127,8 @@ def searched_for(state: ClusterState, pod: Pod) -> frozenset[str]:
     if group_of(pod) is not None or may_reclaim(state, pod):
         # A group is evaluated as a whole.
         found.add(WITHIN_MIN)
+    if may_be_short_later(state, pod):
+        found.add(FAIR_MOVE_LATER)
     return frozenset(found)
 
 
@@ -235,7 +242,8 @@ def _may_evict_a_sibling(state: ClusterState, pod: Pod, came: Pod) -> bool:
         beside = own_nominated(state, pod) if len(state.nominations) else {}
         if came.namespace != pod.namespace:
             # A reclaim from other quotas does not look at priorities.
-            return policy.may_reclaim(state.ledger, quota, charged(pod.requests), beside)
+            reclaims = policy.may_reclaim(state.ledger, quota, charged(pod.requests), beside)
+            return reclaims or may_move_fairly(state, pod)
         if _whole_within_min(state, pod, quota, beside):
             return False
     return state.gangs.lowest_priority(ref.key) < pod.priority

@@ -23,7 +23,12 @@ from scheduler_core.framework.queueing.hints import (
     Room,
     StandingHint,
 )
-from scheduler_core.framework.queueing.widest_victims import may_evict_its_own, may_reclaim
+from scheduler_core.framework.queueing.widest_victims import (
+    may_evict_its_own,
+    may_move_fairly,
+    may_reclaim,
+)
+from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.names import CAPACITY_SCHEDULING
 from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.quota.aggregate import limits_everybody
@@ -35,6 +40,8 @@ from scheduler_core.state.gangs.held_quota import held_against
 OWN_MAX: Final = "MaxOfQuota"
 SUM_OF_MIN: Final = "SumOfMin"
 RECLAIM: Final = "Reclaim"
+FAIR_MOVE: Final = "FairMove"
+FAIR_MOVE_LATER: Final = "FairMoveOnceShort"
 
 _NONE: Final[dict[str, int]] = {}
 _UNBOUNDED: Final = np.iinfo(np.int64).max
@@ -69,12 +76,23 @@ def beside_own_quota(state: ClusterState, pod: Pod, refusal: Refusal) -> set[str
         found.add(SUM_OF_MIN)
     if may_reclaim(state, pod):
         found.add(RECLAIM)
+    elif state.ledger.borrowing.fair_moves:
+        found.add(FAIR_MOVE)
     return found
+
+
+def may_be_short_later(state: ClusterState, pod: Pod) -> bool:
+    """Whether a fair move may help a pod once the sum of min refuses it. A group is evaluated as a whole."""
+    if not state.ledger.borrowing.fair_moves or state.ledger.quota_of(pod.namespace) is None:
+        return False
+    return group_of(pod) is not None or refusal_of(state, pod) is None
 
 
 def of_a_gang(refused_by: frozenset[str]) -> frozenset[str]:
     """The names under which a gang waits: a limit that admits each member may refuse them together."""
-    return refused_by | {OWN_MAX, SUM_OF_MIN, RECLAIM} if CAPACITY_SCHEDULING in refused_by else refused_by
+    if CAPACITY_SCHEDULING not in refused_by:
+        return refused_by
+    return refused_by | {OWN_MAX, SUM_OF_MIN, RECLAIM, FAIR_MOVE}
 
 
 def own_quota_hints() -> Mapping[EventKind, Hint | None]:
@@ -91,7 +109,9 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     OWN_MAX: the max of the pod's own quota; a pod of that quota was deleted, though the sum of min may still
     refuse. SUM_OF_MIN: all quotas together use it up; a pod of any quota was deleted, or a quota changed.
     RECLAIM: the pod may reclaim, being within its min; a pod of any quota was deleted, so that the pod may be
-    admitted, or has less to reclaim.
+    admitted, or has less to reclaim. FAIR_MOVE: the pod would borrow, and may take from quotas that borrow
+    more; another quota borrows more, or use of any quota ended, so that less is lacking or the own share is
+    smaller. FAIR_MOVE_LATER: the same for a pod that the sum of min admits now, if more is used.
     """
     return {
         OWN_MAX: {EventKind.POD_DELETE: StandingHint(_is_below_max, _own)},
@@ -100,6 +120,12 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
             EventKind.POD_DELETE: StandingHint(_is_let_in, _nominated, _left_of_the_sum),
         },
         RECLAIM: {EventKind.POD_DELETE: StandingHint(_may_reclaim, _of_quotas)},
+        FAIR_MOVE: {
+            EventKind.LOAN: NarrowHint(_another_borrows_more),
+            EventKind.POD_LEAVING: NarrowHint(_may_move_fairly),
+            EventKind.POD_DELETE: StandingHint(_may_move_fairly, _of_quotas),
+        },
+        FAIR_MOVE_LATER: {EventKind.POD_ADD: NarrowHint(_may_move_fairly, _of_quotas)},
     }
 
 
@@ -116,7 +142,7 @@ def _own(state: ClusterState, event: ClusterEvent) -> Reach:
 
 
 def _of_quotas(state: ClusterState, event: ClusterEvent) -> Reach:
-    """All pods if the deleted pod had a quota: no other pod counts in the sums."""
+    """All pods if the added or deleted pod has a quota: no other pod counts in the sums."""
     gone = event.pod
     return EVERYBODY if gone is None or state.ledger.quota_of(gone.namespace) is not None else NOBODY
 
@@ -162,6 +188,15 @@ def _may_reclaim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     if pod.preemption_policy == NEVER:
         return _is_let_in(state, pod, event)
     return may_reclaim(state, pod)
+
+
+def _may_move_fairly(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    return may_move_fairly(state, pod)
+
+
+def _another_borrows_more(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether a quota that borrows more than before may give the pod what it lacks."""
+    return event.namespace != pod.namespace and may_move_fairly(state, pod)
 
 
 def _nominated(state: ClusterState, event: ClusterEvent) -> Reach:

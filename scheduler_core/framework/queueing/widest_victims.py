@@ -6,13 +6,19 @@ therefore not considered.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.framework.preemption.fair_demand import fair_move_of
+from scheduler_core.framework.preemption.nominated_sums import nominated_of_quotas
 from scheduler_core.framework.queueing.hints import EvictableRequests
+from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.quota import policy
+from scheduler_core.quota.fair_moves import gives_any
 from scheduler_core.quota.ledger import charged
 from scheduler_core.state.cluster import ClusterState
 
@@ -21,6 +27,33 @@ def may_reclaim(state: ClusterState, pod: Pod) -> bool:
     """Whether a pod under a quota may evict pods of other quotas, as it would stay within its min."""
     quota = state.ledger.quota_of(pod.namespace)
     return quota is not None and policy.may_reclaim(state.ledger, quota, charged(pod.requests))
+
+
+def may_move_fairly(state: ClusterState, pod: Pod) -> bool:
+    """Whether a pod under a quota may take from quotas that borrow more, if these had pods that suffice.
+
+    Of a pod of a group the share of the whole group counts, which is not known here: then it is enough that
+    the sum of min is too small for as many such pods as the group needs, and that another quota borrows.
+    """
+    ledger = state.ledger
+    if not ledger.borrowing.fair_moves or pod.preemption_policy == NEVER:
+        return False
+    quota = ledger.quota_of(pod.namespace)
+    if quota is None or not quota.sharing.weight:
+        return False
+    if group_of(pod) is None:
+        move = fair_move_of(state, pod, quota, charged(pod.requests))
+        return move is not None and gives_any(ledger, move)
+    gang = state.gangs.of(pod)
+    number = gang.min_members if gang is not None else 1
+    in_use = ledger.in_use(after_leaving=True)
+    nominated, _ = nominated_of_quotas(state, without_kept=False)
+    return any(
+        in_use.get(name, 0) + nominated.get(name, 0) + number * asked > ledger.total_min.get(name, math.inf)
+        for name, asked in charged(pod.requests).items()
+    ) and any(
+        policy.borrowed(ledger, other) for other in ledger.quotas() if other.namespace != quota.namespace
+    )
 
 
 def may_evict_its_own(state: ClusterState, pod: Pod) -> bool:
@@ -76,7 +109,7 @@ def _may_go_for(state: ClusterState, pod: Pod, rows: NDArray[np.intp]) -> Bool:
     free: Bool = np.array([quota_of(name) is None for name in names], dtype=np.bool_)
     if quota_of(pod.namespace) is None:
         return lower
-    if may_reclaim(state, pod):
+    if may_reclaim(state, pod) or may_move_fairly(state, pod):
         return lower | ~own
     return lower & (own | free)
 

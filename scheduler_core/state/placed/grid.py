@@ -23,7 +23,7 @@ class PodColumns(Protocol):
     priority: Int64
     rank: Int64
     ranked: bool
-    start: Float
+    since: Float
 
     @property
     def size(self) -> int:
@@ -85,7 +85,7 @@ class PodGrid:
         if not len(found):
             return
         ranks = (table.rank[found],) if table.ranked else ()
-        order = np.lexsort((found, -table.start[found], *ranks, table.priority[found], table.slot[found]))
+        order = np.lexsort((found, -table.since[found], *ranks, table.priority[found], table.slot[found]))
         rows, columns = found[order], table.slot[found[order]]
         first = np.flatnonzero(np.r_[True, np.diff(columns) != 0])
         place = np.arange(len(rows)) - np.repeat(first, np.diff(np.r_[first, len(rows)]))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.growth import longer
 from scheduler_core.arrays.intern import Interner
 from scheduler_core.arrays.types import Bool, Float, Int32, Int64
+from scheduler_core.model.pods.checkpoint import checkpointed_at
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.placed.grid import EMPTY, PodGrid
 from scheduler_core.state.placed.levels import Levels
@@ -28,6 +29,7 @@ class _Cells(NamedTuple):
     priority: memoryview[Any]
     rank: memoryview[Any]
     start: memoryview[Any]
+    since: memoryview[Any]
     lasts: memoryview[Any]
     namespace: memoryview[Any]
     alive: memoryview[Any]
@@ -37,8 +39,10 @@ class _Cells(NamedTuple):
 class PodTable:
     """One row per placed pod; rows are reused. Arrays may be longer than `size`; dead rows are not `alive`.
 
-    `slot` is the node's slot, `start` the pod's start in seconds (the time of placement if unknown), `lasts`
-    the seconds that it may run (infinity without a limit). `leaving` marks pods that are terminating or whose
+    `slot` is the node's slot, `start` the pod's start in seconds (the time of placement if unknown), `since`
+    the time from which on its work would be lost: its start, or its last checkpoint if that is later.
+    `checkpoints` tells whether any pod had one. `lasts` is the seconds that a pod may run (infinity without a
+    limit). `leaving` marks pods that are terminating or whose
     eviction was decided. `priority` is what `priority_of` gives: the pod's own, or that of its native group.
     `rank` is what a pod means to its gang: of pods of equal priority those of lower rank are evicted first.
     `ranked` tells whether any pod had a rank.
@@ -53,6 +57,8 @@ class PodTable:
         self.rank: Int64 = np.zeros(capacity, dtype=np.int64)  # [capacity]
         self.ranked = False
         self.start: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
+        self.since: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
+        self.checkpoints = False
         self.lasts: Float = np.full(capacity, np.inf, dtype=np.float64)  # [capacity]
         self.namespace: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
         self.alive: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
@@ -85,8 +91,15 @@ class PodTable:
             self.pods.append(None)
         self._fill(row, pod, slot, vector)
         self._cells.rank[row] = 0
-        self._cells.start[row] = pod.start_time if pod.start_time is not None else now
+        self._begin(row, pod, pod.start_time if pod.start_time is not None else now)
         return row
+
+    def _begin(self, row: int, pod: Pod, start: float) -> None:
+        cells, since = self._cells, start
+        saved = checkpointed_at(pod.annotations)
+        if saved is not None:
+            self.checkpoints, since = True, max(start, saved)
+        cells.start[row], cells.since[row] = start, since
 
     def add_all(self, pods: Sequence[Pod], slots: Int32, requests: Int64) -> int:
         """Take consecutive rows for pods that stay on their nodes, `requests` [R, P]; returns the first."""
@@ -103,7 +116,8 @@ class PodTable:
         self.requests[len(requests) :, rows] = 0
         self.slot[rows], self.priority[rows], self.namespace[rows] = slots, priorities, namespaces
         self.rank[rows], self.alive[rows], self.leaving[rows] = 0, True, False
-        self.start[rows] = [pod.created if pod.start_time is None else pod.start_time for pod in pods]
+        for row, pod in enumerate(pods, first):
+            self._begin(row, pod, pod.created if pod.start_time is None else pod.start_time)
         self.lasts[rows] = [inf if pod.lasts is None else pod.lasts for pod in pods]
         for (namespace, priority), count in Counter(zip(namespaces, priorities, strict=True)).items():
             self.levels.add(namespace, priority, count)
@@ -113,11 +127,13 @@ class PodTable:
     def put_back(self, row: int, pod: Pod, slot: int, vector: Int64, start: float, rank: int = 0) -> None:
         """Undo `remove`: the pod takes its old row again, so that nothing else changes."""
         del self._free[row]
-        if (self.priority[row], self.start[row], self.rank[row]) != (self._priority_of(pod), start, rank):
+        before = (self.priority[row], self.since[row], self.rank[row])
+        self._fill(row, pod, slot, vector)
+        self._begin(row, pod, start)
+        self.rank[row] = rank
+        if before != (self.priority[row], self.since[row], rank):
             # Another pod used the row meanwhile, and the cached order may be by its values.
             self._order = None
-        self._fill(row, pod, slot, vector)
-        self.start[row], self.rank[row] = start, rank
 
     def put_rank(self, row: int, rank: int) -> None:
         """What the pod means to its gang changed."""
@@ -142,14 +158,16 @@ class PodTable:
         self.grid.touch(row, slot)
 
     def refresh(self, row: int, pod: Pod) -> None:
-        """The pod changed: its start, priority or deletion may differ."""
+        """The pod changed: its start, checkpoint, priority or deletion may differ."""
         self.pods[row] = pod
         cells, priority = self._cells, self._priority_of(pod)
         start = cells.start[row] if pod.start_time is None else pod.start_time
-        if cells.priority[row] != priority or cells.start[row] != start:
+        before = (cells.priority[row], cells.start[row], cells.since[row])
+        self._begin(row, pod, start)
+        if before != (priority, start, cells.since[row]):
             self.levels.remove(cells.namespace[row], cells.priority[row])
             self.levels.add(cells.namespace[row], priority)
-            cells.priority[row], cells.start[row] = priority, start
+            cells.priority[row] = priority
             self._order = None
             self.grid.touch(row, cells.slot[row])
         if pod.terminating:
@@ -164,7 +182,7 @@ class PodTable:
         self._free[row] = None
 
     def removal_order(self, chosen: Bool) -> NDArray[np.int64]:
-        """Rows where `chosen` (bool [rows]) holds, least important first: priority, rank, latest start.
+        """Rows where `chosen` (bool [rows]) holds, least important first: priority, rank, least lost work.
 
         Rows beyond the length of `chosen` are not included.
         """
@@ -176,13 +194,13 @@ class PodTable:
         return self._order[known[self._order]]
 
     def by_importance(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows in ascending importance: lowest priority, lowest rank, latest start, lowest row."""
+        """The rows in ascending importance: lowest priority, lowest rank, least lost work, lowest row."""
         return rows[np.lexsort([rows, *(key[rows] for key in self._keys())])]
 
     def _keys(self) -> list[NDArray[Any]]:
         """The columns that tell what is less important, the last one compared first."""
         ranks = [self.rank] if self.ranked else []
-        return [-self.start, *ranks, self.priority]
+        return [-self.since, *ranks, self.priority]
 
     def leaving_pods(self) -> list[Pod]:
         """Pods that are terminating or whose eviction was decided."""

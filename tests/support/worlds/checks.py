@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from tests.support.worlds.fairness import unfair
 from tests.support.worlds.filters import gang_fits, place_for, ready_members, why_not
 from tests.support.worlds.reading import (
     Raw,
@@ -79,11 +80,15 @@ def gang_faults(view: View, group: str) -> Iterator[Fault]:
 
 
 class Preemption(NamedTuple):
-    """Victims (raw) that go for a pod, or for a gang; `nodes` are those kept for the preemptors, by key."""
+    """Victims (raw) that go for a pod, or for a gang; `nodes` are those kept for the preemptors, by key.
+
+    `fair`: their messages say that it is a fair move.
+    """
 
     pods: tuple[Raw, ...]
     victims: tuple[Raw, ...]
     nodes: dict[str, str]
+    fair: bool = False
 
     @property
     def name(self) -> str:
@@ -120,6 +125,10 @@ def preemption_faults(view: View, found: Preemption) -> Iterator[Fault]:
 def _unlawful(view: View, found: Preemption) -> Iterator[Fault]:
     pod = found.pods[0]
     ns = namespace(pod)
+    if found.fair:
+        for faulty in unfair(view, pod, found.victims):
+            yield Fault("evict-unfair", f"{found}: {faulty}")
+        return
     # A native group may evict less important pods of its own quota within its min as well.
     own = _for_many(view, pod) and {namespace(victim) for victim in found.victims} == {ns}
     if ns in view.quotas and view.may_reclaim(pod) and not own:
@@ -162,6 +171,10 @@ def _over_to_the_last(view: View, ns: str, victims: Sequence[Raw], leaving: set[
 def _gang_unlawful(view: View, found: Preemption) -> Iterator[Fault]:
     """Members are placed one after the other: the first may reclaim, a later one take lower priorities."""
     ns, leaving = namespace(found.pods[0]), view.leaving()
+    if found.fair:
+        for faulty in unfair(view, found.pods[0], found.victims):
+            yield Fault("evict-unfair", f"{found}: {faulty}")
+        return
     own = {group_key(pod) for pod in found.pods}
     among_groups = any(view.groups[name].where for name in own if name in view.groups)
 

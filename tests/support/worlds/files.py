@@ -23,7 +23,7 @@ def scenario_text(world: World, finding: str) -> str:
     document: Raw = {
         "name": world["name"],
         "description": f"{finding} ({_GRACE})" if world["grace"] else finding,
-        "config": yaml.safe_load(configuration(topology=world["topology"])),
+        "config": yaml.safe_load(configuration(topology=world["topology"], fair=bool(world.get("fair")))),
         "now": "2026-01-01T00:00:00Z",
         "objects": world["objects"],
         "steps": [step for step in player.compiled if step],
@@ -52,6 +52,7 @@ def world_of(path: Path) -> World:
         "seed": 0,
         "grace": _GRACE in str(raw.get("description")),
         "topology": "ClusterTopologyPlacementGroup" in str(raw.get("config")),
+        "fair": "FairShare" in str(raw.get("config")),
         "objects": _ours(list(scenario.objects)),
         "steps": _ours([{name: items for name, items in step.items() if items} for step in steps]),
     }

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.support.worlds import objects as make
 from tests.support.worlds.natives import Natives
-from tests.support.worlds.objects import HOSTNAME, ZONE, Raw, reference
+from tests.support.worlds.objects import GPU, HOSTNAME, ZONE, Raw, reference
 from tests.support.worlds.others import Others
 from tests.support.worlds.player import Player, World, play
 from tests.support.worlds.reading import finished, gated, going, group_of, namespace, node_of
@@ -21,10 +21,12 @@ LONG: Final = 310
 class Dreamer:
     """Invents a world: `first` objects, then a step for the cluster as it is, until it has had enough."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, fair: bool = False) -> None:
         self.dice = dice = random.Random(seed)
         topology = dice.random() < 0.12
         self.shapes = Shapes(dice, topology=topology)
+        if fair:
+            self.shapes.sharing = random.Random(f"sharing {seed}")
         self.namespaces = list(NAMESPACES[: dice.choice((1, 2, 2, 3, 3, 4))])
         self.length = dice.randint(3, 12)
         # What comes later than what needs it, and pods that their controllers will make anew.
@@ -38,6 +40,7 @@ class Dreamer:
             "name": f"world {seed}",
             "seed": seed,
             "topology": topology,
+            "fair": fair,
             "grace": dice.random() < 0.3,
             "objects": self._first(),
             "steps": [],
@@ -53,7 +56,19 @@ class Dreamer:
         found += [self._budget() for _ in range(dice.choice((0, 0, 0, 1, 2)))]
         for _ in range(dice.randint(1, 6)):
             found += self._work()
+        if shapes.sharing is not None:
+            found += self._borrowers(shapes.sharing)
         return found + self.natives.first()
+
+    def _borrowers(self, dice: random.Random) -> list[Raw]:
+        """What nobody else uses, and who wants it: a quota without pods, nodes for its min, and much work."""
+        amounts = {"cpu": str(dice.choice((2, 4, 6))), "pods": "110", "memory": "8Gi", GPU: "2"}
+        low = {"cpu": amounts["cpu"], GPU: dice.choice(("0", "1", "2"))}
+        found = [make.node("lent", amounts), make.quota("lender", low, {})]
+        found += [self.shapes.quota(ns) for ns in self.namespaces if dice.random() < 0.7]
+        for _ in range(dice.randint(3, 8)):
+            found += self._work()
+        return found
 
     def _budget(self) -> Raw:
         dice = self.dice
@@ -330,8 +345,8 @@ _ACTS: Final = [act for act, _ in _TABLE]
 _WEIGHTS: Final = [weight for _, weight in _TABLE]
 
 
-def live(seed: int) -> tuple[World, Player]:
-    """Make the world of a seed while it is played."""
-    dreamer = Dreamer(seed)
+def live(seed: int, *, fair: bool = False) -> tuple[World, Player]:
+    """Make the world of a seed while it is played; `fair`: in which borrowers take from each other."""
+    dreamer = Dreamer(seed, fair=fair)
     player = play(dreamer.world, dreamer.step)
     return dreamer.world, player

@@ -102,8 +102,8 @@ class Player(Simulation):
     """One world's cluster."""
 
     def __init__(self, world: World) -> None:
-        self.topology = bool(world.get("topology"))
-        super().__init__(rest.parsed(self.topology), START)
+        self.topology, self.fair = bool(world.get("topology")), bool(world.get("fair"))
+        super().__init__(rest.parsed(self.topology, self.fair), START)
         self.world = world
         self.grace = bool(world.get("grace"))
         self.findings: list[Finding] = []
@@ -215,7 +215,7 @@ class Player(Simulation):
     def _fresh(self) -> Scheduler:
         """A scheduler that was just started now."""
         seed = int(self.world.get("seed", 0)) + self.step
-        return rest.fresh_scheduler(self.known, self.now, self.topology, seed)
+        return rest.fresh_scheduler(self.known, self.now, self.topology, seed, self.fair)
 
     def end(self) -> None:
         """Let the scheduler look again at all who wait: it changes nothing, and what they say then is true.
@@ -362,7 +362,8 @@ class Player(Simulation):
         if len(pods) != len(names) or len(victims) != len(items):
             self.findings.append(Finding("evict-nobody", self.step, f"{names}: preemptor or victim is gone"))
             return
-        found = Preemption(pods, victims, {name: kept.get(name, "") for name in names})
+        fair = any("a fair move for" in item.message for item in items)
+        found = Preemption(pods, victims, {name: kept.get(name, "") for name in names}, fair)
         self.say(preemption_faults(view, found))
         self.say(whole_faults(view, found))
         if not self._unsettled:

@@ -44,34 +44,46 @@ profiles:
       enabled:
       - name: CapacityScheduling
       - name: Coscheduling
+{plugins}  pluginConfig:
+  - name: CapacityScheduling
+    args:
+      borrowing: {{preemption: {preemption}}}
 {more}"""
-_TOPOLOGY = """\
+_PLUGINS = """\
       - name: ClusterTopologyPlacementGroup
-  pluginConfig:
+"""
+_TOPOLOGY = """\
   - name: ClusterTopologyPlacementGroup
     args:
       topologyLabels: [zone, kubernetes.io/hostname]
 """
 
 
-def configuration(*, topology: bool) -> str:
-    """The configuration of a world, as text."""
-    return _CONFIG.format(name=SCHEDULER, more=_TOPOLOGY if topology else "")
+def configuration(*, topology: bool, fair: bool = False) -> str:
+    """The configuration of a world, as text; `fair`: quotas that borrow take from each other."""
+    return _CONFIG.format(
+        name=SCHEDULER,
+        plugins=_PLUGINS if topology else "",
+        preemption="FairShare" if fair else "Never",
+        more=_TOPOLOGY if topology else "",
+    )
 
 
 @functools.cache
-def parsed(topology: bool) -> SchedulerConfiguration:
+def parsed(topology: bool, fair: bool = False) -> SchedulerConfiguration:
     """The same, parsed once."""
-    return load_config(configuration(topology=topology), "world")
+    return load_config(configuration(topology=topology, fair=fair), "world")
 
 
 @functools.cache
-def _profiles(topology: bool) -> Mapping[str, Profile]:
+def _profiles(topology: bool, fair: bool) -> Mapping[str, Profile]:
     """Made once: profiles and plugins know nothing of any cluster."""
-    return build_profiles(parsed(topology), FACTORIES, KNOWN_PLUGINS)
+    return build_profiles(parsed(topology, fair), FACTORIES, KNOWN_PLUGINS)
 
 
-def fresh_scheduler(known: Mapping[Any, Any], now: float, topology: bool, seed: int) -> Scheduler:
+def fresh_scheduler(
+    known: Mapping[Any, Any], now: float, topology: bool, seed: int, fair: bool = False
+) -> Scheduler:
     """A scheduler that was just started, told parsed objects kind by kind in any order."""
     dice = random.Random(seed)
     by_kind: dict[str, list[Any]] = {}
@@ -79,7 +91,7 @@ def fresh_scheduler(known: Mapping[Any, Any], now: float, topology: bool, seed: 
         by_kind.setdefault(kind, []).append(obj)
     kinds = list(by_kind.values())
     dice.shuffle(kinds)
-    profiles = _profiles(topology)
+    profiles = _profiles(topology, fair)
     scheduler = Scheduler(ClusterState(), profiles, initial_backoff=0.0, max_backoff=0.0, clock=TickClock())
     for objects in kinds:
         for obj in objects:

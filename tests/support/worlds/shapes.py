@@ -6,6 +6,7 @@ import copy
 import random
 from typing import Any, Final
 
+from scheduler_core.model.names import MIN_RUNTIME_ANNOTATION, WEIGHT_ANNOTATION
 from scheduler_core.simulate.objects import merge_patch
 from tests.support.worlds import objects as make
 from tests.support.worlds.objects import GPU, HOSTNAME, ZONE, Raw
@@ -31,6 +32,8 @@ class Shapes:
         self.spice = dice.choice((0.0, 0.1, 0.3, 0.6))
         self.specs = [self._spec() for _ in range(dice.randint(2, 5))]
         self.number = 0
+        # Dice for weights and times of quotas, where these matter.
+        self.sharing: random.Random | None = None
 
     def name(self, prefix: str) -> str:
         """A name that nobody had before."""
@@ -202,4 +205,12 @@ class Shapes:
         for name, values in (("cpu", ("2", "4", "6")), (GPU, ("2", "4")), ("pods", ("2", "4"))):
             if dice.random() < 0.15:
                 high[name] = str(max(int(dice.choice(values)), int(low.get(name, "0"))))
-        return make.quota(namespace, low, high)
+        if self.sharing is not None and "cpu" in low:
+            low["cpu"] = self.sharing.choice(("0", "0", "1", low["cpu"]))
+        found = make.quota(namespace, low, high)
+        if self.sharing is not None:
+            found["metadata"]["annotations"] = {
+                WEIGHT_ANNOTATION: self.sharing.choice(("1", "1", "1", "2", "0.5", "0")),
+                MIN_RUNTIME_ANNOTATION: self.sharing.choice(("0s", "0s", "60s")),
+            }
+        return found

@@ -1,0 +1,86 @@
+"""Fair moves for a gang: one piece of work, which takes from quotas that borrow more, or takes nothing.
+
+The members that must start together count as a whole in the share of their quota
+(docs/fair-sharing.md#fair-moves). Victims are whole gangs and single pods, as for a native group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from scheduler_core.arrays.types import Int64
+from scheduler_core.engine.gang.capacity import CAPACITY, charges_of, must_rest
+from scheduler_core.engine.gang.group_preemption import (
+    Place,
+    Turn,
+    TurnSearch,
+    able,
+    where_it_helps,
+)
+from scheduler_core.engine.gang.members import Members
+from scheduler_core.engine.gang.preemption import GangPreemption
+from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.preemption.eligibility import gang_waits
+from scheduler_core.framework.preemption.fair_demand import FairDemand, fair_demand, why_no_fair_move
+from scheduler_core.model.pods.pod import Pod
+
+
+class FairAttempt(msgspec.Struct, frozen=True):
+    """The fair move of a gang; without one the reason in words (empty if none was needed), and when time
+    alone may bring victims.
+    """
+
+    preemption: GangPreemption | None = None
+    reason: str = ""
+    due: float = math.inf
+
+
+def move_fairly(
+    cycle: PodCycle, members: Members, need: int, now: float, place: Place | None = None
+) -> FairAttempt:
+    """The fair move that lets `need` of the members start; the state is unchanged. Raises PluginError.
+
+    For members that may preempt. `place` as in `group_preemption.preempt_for_members`.
+    """
+    state = cycle.state
+    if not state.ledger.borrowing.fair_moves or any(CAPACITY not in of.enabled for of, _ in members):
+        return FairAttempt()
+    pods = [pod for _, pod in members]
+    if gang_waits(state, pods) or must_rest(state, pods, need, now):
+        return FairAttempt()
+    starting = able(cycle, members, now)[:need]
+    if len(starting) < need:
+        return FairAttempt()
+    top = max((pod for _, pod in starting), key=lambda pod: pod.priority)
+    quota = state.ledger.quota_of(top.namespace)
+    asked = charges_of(pod for _, pod in starting)
+    found = fair_demand(state, top, quota, asked, now) if quota is not None else None
+    if found is None:
+        return FairAttempt()
+    made = _victims(cycle, found, starting, now, place)
+    if made is not None:
+        return FairAttempt(msgspec.structs.replace(made, fair=bool(made.victims)))
+    return FairAttempt(None, why_no_fair_move(state, found), found.calm.until)
+
+
+def _all_of(need: Int64, pods: Sequence[Pod]) -> Int64:
+    """What victims must free, int64 [R]: the gang is one piece of work."""
+    return need
+
+
+def _victims(
+    cycle: PodCycle, found: FairDemand, members: Members, now: float, place: Place | None
+) -> GangPreemption | None:
+    for demand in found.turns(cycle.state.table):
+        turn = Turn(members, demand, partial(_all_of, demand.need))
+        for part in (where_it_helps(cycle, turn, now), turn):
+            made = None
+            if part is not None and part.demand.eligible.any():
+                made = TurnSearch(cycle, part, len(members), now, place).run()
+            if made is not None:
+                return made
+    return None
