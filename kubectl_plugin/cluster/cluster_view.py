@@ -11,7 +11,9 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, ReservationLedger
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.ledger import QuotaLedger, charged
+from scheduler_core.quota.entitled import entitled, shares_by_resource
+from scheduler_core.quota.fair_shares import scale_of
+from scheduler_core.quota.ledger import QuotaLedger, charged, shift
 from scheduler_core.quota.lending import balance, shares
 
 
@@ -25,6 +27,7 @@ class ClusterView:
         self.ledger = QuotaLedger()
         self.nominations = NominationView()
         self._waiting: dict[str, dict[str, ResourceList]] = {}
+        self._idle: dict[str, set[str]] = {}
         self._natives: dict[str, dict[str, ResourceQuota]] = {}
         self._held: dict[str, ResourceList] = {}
 
@@ -44,10 +47,13 @@ class ClusterView:
             self.ledger.charge(pod.namespace, pod.name, pod.requests, placed=pod.assigned)
         if not (pod.assigned or pod.finished):
             self._waiting.setdefault(pod.namespace, {})[pod.name] = charged(pod.requests)
+            if pod.gates or pod.terminating:
+                self._idle.setdefault(pod.namespace, set()).add(pod.name)
 
     def remove_pod(self, namespace: str, name: str) -> None:
         """Remove a pod; an unknown pod is ignored."""
         self._waiting.get(namespace, {}).pop(name, None)
+        self._idle.get(namespace, set()).discard(name)
         self.nominations.remove_pod(namespace, name)
         if self.ledger.is_charged(namespace, name):
             self.ledger.refund(namespace, name)
@@ -76,11 +82,21 @@ class ClusterView:
 
     def pending(self, namespace: str) -> dict[str, int]:
         """Sum of the requests of a namespace's pods without a node, per resource."""
-        total: dict[str, int] = {}
-        for requests in self._waiting.get(namespace, {}).values():
-            for name, value in requests.items():
-                total[name] = total.get(name, 0) + value
-        return total
+        return _sum(self._waiting.get(namespace, {}).values())
+
+    def asked(self) -> dict[str, ResourceList]:
+        """By namespace, the requests of the pods that wait for a node and that the ledger does not count.
+
+        Pods with scheduling gates do not ask yet, and pods that are being deleted no more.
+        """
+        return {
+            namespace: _sum(
+                requests
+                for name, requests in pods.items()
+                if name not in self._idle.get(namespace, ()) and not self.ledger.is_charged(namespace, name)
+            )
+            for namespace, pods in self._waiting.items()
+        }
 
     def rows(
         self,
@@ -103,6 +119,8 @@ class ClusterView:
         reclaimable = (
             {name: balance(self.ledger, name).reclaimable for name in names} if whole and wide else None
         )
+        scale = scale_of(self.ledger) if whole and wide else None
+        rights = entitled(self.ledger, self.asked()) if whole and wide else None
         return [
             row
             for quota in chosen
@@ -116,5 +134,14 @@ class ClusterView:
                 lent=lent,
                 reclaimable=reclaimable,
                 reserved=self._held.get(quota.namespace, {}) if ledgers else None,
+                shares=shares_by_resource(self.ledger, scale, quota) if scale is not None else None,
+                entitled=rights,
             )
         ]
+
+
+def _sum(lists: Iterable[ResourceList]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for requests in lists:
+        shift(total, requests)
+    return total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -30,6 +31,8 @@ class QuotaRow(msgspec.Struct, frozen=True):
     - `reclaimable`: the part of `borrowed` that its lenders can take back now
     - `reserved`: what PodGroups of the namespace hold beyond their pods
     - `pending`: requests of pods without a node
+    - `weight` of the quota, its `share` in the resource, and the amount that it is `entitled` to; None for
+      both where no sum of min limits the resource (`limited`)
     - `nominated`: groups of the namespace that nodes are kept for
     - `holds`: groups of the namespace that quota is held for
     - `reclaim`: what was last taken back from the quota
@@ -57,6 +60,10 @@ class QuotaRow(msgspec.Struct, frozen=True):
     nominated: tuple[NominatedNodes, ...] = ()
     holds: tuple[HeldQuota, ...] = ()
     reclaim: LastReclaim | None = None
+    weight: Fraction = Fraction(1)
+    share: Fraction | None = None
+    entitled: int | None = None
+    limited: bool = True
 
 
 def resource_order(names: Iterable[str]) -> list[str]:
@@ -86,20 +93,23 @@ def rows_of(
     reserved: ResourceList | None = None,
     nominated: tuple[NominatedNodes, ...] = (),
     holds: tuple[HeldQuota, ...] = (),
+    shares: Mapping[str, Fraction] | None = None,
+    entitled: ByNamespace | None = None,
 ) -> list[QuotaRow]:
     """The rows of a quota: one per resource of its min and max, or that it uses of the min of others.
 
-    None for what could not be read: `hard` without the ResourceQuotas, `reserved` without the ledgers, `lent`
-    and `reclaimable` without the quotas and pods of the whole cluster.
+    None for what could not be read: `hard` without the ResourceQuotas, `reserved` without the ledgers, and
+    `lent`, `reclaimable`, `shares` and `entitled` without the quotas and pods of the whole cluster.
     """
     used = ledger.used(quota.namespace)
     binding = ledger.quota_of(quota.namespace)
     binds = binding is not None and binding.name == quota.name
     over = borrowed(ledger, quota) if binds else {}
+    limited = ledger.total_min if binds else ()
     beyond = above_max(ledger, quota)
 
-    def share(shares: ByNamespace | None, name: str) -> int | None:
-        return shares.get(name, {}).get(quota.namespace, 0) if binds and shares is not None else None
+    def amount(amounts: ByNamespace | None, name: str) -> int | None:
+        return amounts.get(name, {}).get(quota.namespace, 0) if binds and amounts is not None else None
 
     return [
         QuotaRow(
@@ -111,8 +121,8 @@ def rows_of(
             max=quota.max.get(name),
             hard=hard.get(name) if hard is not None else None,
             borrowed=over.get(name, 0) if binds else None,
-            lent=share(lent, name),
-            reclaimable=share(reclaimable, name),
+            lent=amount(lent, name),
+            reclaimable=amount(reclaimable, name),
             pending=pending.get(name, 0),
             binding=binds,
             created=quota.created,
@@ -122,6 +132,10 @@ def rows_of(
             nominated=nominated,
             holds=holds,
             reclaim=quota.last_reclaim,
+            weight=quota.sharing.weight,
+            share=shares.get(name, Fraction()) if shares is not None and name in limited else None,
+            entitled=amount(entitled, name) if name in limited else None,
+            limited=name in limited,
         )
         for name in resource_order({*quota.min, *quota.max, *over}) or [""]
     ]

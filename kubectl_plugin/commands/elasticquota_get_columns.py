@@ -12,6 +12,7 @@ from kubectl_plugin.cluster.quota_rows import QuotaRow
 from kubectl_plugin.render.quantity_text import human
 from kubectl_plugin.render.table import ABSENT, UNKNOWN, Cell, Style, label_headers
 from scheduler_core.printing.age import age
+from scheduler_core.printing.counts import number_text
 
 # Number of groups that one cell of the columns KEPT and HELD names.
 _GROUPS_IN_CELL: Final = 2
@@ -35,6 +36,13 @@ def _borrowed(row: QuotaRow) -> Cell:
 def _shared(row: QuotaRow, value: int | None) -> Cell:
     """An amount that needs the whole cluster; `?` if the cluster could not be read."""
     return Cell(UNKNOWN) if value is None and row.binding and row.resource else _amount(row, value)
+
+
+def _share(row: QuotaRow) -> Cell:
+    """The share in one resource; `?` if the cluster could not be read."""
+    if not (row.limited and row.resource):
+        return Cell(ABSENT)
+    return Cell(UNKNOWN if row.share is None else number_text(row.share))
 
 
 def _kept(row: QuotaRow) -> Cell:
@@ -81,6 +89,9 @@ WIDE_COLUMNS: Final[Mapping[str, Callable[[QuotaRow], Cell]]] = {
     "RESERVED": lambda row: Cell(UNKNOWN) if row.reserved is None else _amount(row, row.reserved),
     "RECLAIMABLE": lambda row: _shared(row, row.reclaimable),
     "PENDING": lambda row: _amount(row, row.pending),
+    "WEIGHT": lambda row: Cell(number_text(row.weight) if row.binding else ABSENT),
+    "SHARE": _share,
+    "ENTITLED": lambda row: _shared(row, row.entitled) if row.limited else Cell(ABSENT),
     "ABOVEMAX": lambda row: _amount(row, row.above_max, "red" if row.above_max else ""),
     "RECLAIMED": _reclaimed,
     "HELD": _held,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -66,9 +67,10 @@ def lending(ctx: click.Context, /, output: str, no_headers: bool, watch: bool, s
     if watch:
         _watch(session, diagnostics, show_headers=not no_headers)
         return
-    found = balances(gather(session.client, diagnostics), session.scope)
+    ledger = gather(session.client, diagnostics)
+    found = balances(ledger, session.scope)
     if output != "table":
-        sys.stdout.write(encoded(document(found), output))
+        sys.stdout.write(encoded(document(found, shares_of(ledger)), output))
     elif found:
         most = MOST_LENDERS if session.all_namespaces else None
         _print_table(found, most, sort_by, show_headers=not no_headers)
@@ -99,13 +101,23 @@ def gather(client: ListClient, diagnostics: Diagnostics) -> QuotaLedger:
     return view.ledger
 
 
-def document(found: Iterable[Lending]) -> dict[str, Any]:
-    """All loans for JSON and YAML, with exact quantities."""
-    return {"lending": [_entry(lending) for lending in found]}
+def shares_of(ledger: QuotaLedger) -> dict[str, dict[str, Fraction]]:
+    """The share of each quota that borrows in each resource, by namespace."""
+    from scheduler_core.quota.entitled import shares_by_resource
+    from scheduler_core.quota.fair_shares import scale_of
+
+    scale = scale_of(ledger)
+    return {quota.namespace: shares_by_resource(ledger, scale, quota) for quota in ledger.quotas()}
 
 
-def _entry(lending: Lending) -> dict[str, Any]:
+def document(found: Iterable[Lending], shares: Mapping[str, Mapping[str, Fraction]]) -> dict[str, Any]:
+    """All loans for JSON and YAML, with exact quantities; `shares` by namespace and resource."""
+    return {"lending": [_entry(lending, shares) for lending in found]}
+
+
+def _entry(lending: Lending, shares: Mapping[str, Mapping[str, Fraction]]) -> dict[str, Any]:
     from scheduler_core.model.quantity import format_resource
+    from scheduler_core.printing.counts import number_text
 
     def text(value: int) -> str:
         return format_resource(lending.resource, value)
@@ -114,7 +126,12 @@ def _entry(lending: Lending) -> dict[str, Any]:
     return {
         "resource": lending.resource,
         "borrowed": [
-            {"namespace": name, "amount": text(amount), "reclaimable": text(reclaimable.get(name, 0))}
+            {
+                "namespace": name,
+                "amount": text(amount),
+                "reclaimable": text(reclaimable.get(name, 0)),
+                "share": number_text(shares.get(name, {}).get(lending.resource, Fraction())),
+            }
             for name, amount in sorted(lending.borrowed.items())
         ],
         "lent": [

@@ -24,9 +24,21 @@ from scheduler_core.model.meta import identity_of
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, LastReclaim
 from scheduler_core.model.resources import ResourceList, to_strings
-from scheduler_core.printing.counts import counted
+from scheduler_core.printing.counts import counted, number_text
 
-_USE = ("Resource", "Used", "Min", "Max", "Hard", "Borrowed", "Lent", "Reserved", "Pending")
+_USE = (
+    "Resource",
+    "Used",
+    "Min",
+    "Max",
+    "Hard",
+    "Borrowed",
+    "Lent",
+    "Reserved",
+    "Pending",
+    "Share",
+    "Entitled",
+)
 
 
 def describe_quotas(
@@ -69,6 +81,7 @@ def _facts(quota: ElasticQuota, root: TreeNode | None) -> Iterator[tuple[str, st
     if root is not None:
         yield "State", root.state
         yield "Pods", f"{counted(root.pods, 'pod')} unfinished, {root.running} running"
+    yield "Weight", number_text(quota.sharing.weight)
     if quota.last_reclaim is not None:
         yield "Last reclaim", _reclaim(quota.last_reclaim)
 
@@ -94,6 +107,8 @@ def _use(row: QuotaRow) -> tuple[str, ...]:
         text(row.lent, UNKNOWN if row.binding else ABSENT),
         text(row.reserved, UNKNOWN),
         text(row.pending),
+        ABSENT if not row.limited else UNKNOWN if row.share is None else number_text(row.share),
+        text(row.entitled, UNKNOWN if row.limited else ABSENT),
     )
 
 

@@ -1,7 +1,7 @@
 """Validation rules of ElasticQuotas (docs/quota.md#what-is-legal).
 
-The rules are min <= max <= hard, whole numbers of what is counted, one quota per namespace, and a sum of
-min within the cluster. Every function
+The rules are min <= max <= hard, whole numbers of what is counted, one quota per namespace, annotations of
+fair sharing that can be read, and a sum of min within the cluster. Every function
 returns findings and never raises: the webhook refuses with them, the command line reports them. Stored
 objects can break rules too: they existed before the webhook, or were written while it was away, or a node
 left.
@@ -118,6 +118,14 @@ def check_resource_quota(native: ResourceQuota, quotas: Iterable[ElasticQuota]) 
     return found
 
 
+def check_sharing(quota: ElasticQuota) -> list[Violation]:
+    """Annotations of fair sharing that can be read: the weight and the durations."""
+    return [
+        Violation(_subject(quota), problem.path, repr(problem.value), problem.rule)
+        for problem in quota.sharing_problems
+    ]
+
+
 def check_single(quota: ElasticQuota, others: Iterable[ElasticQuota]) -> list[Violation]:
     """One quota per namespace."""
     return [
@@ -190,7 +198,7 @@ def notes(quota: ElasticQuota, resource_quotas: Iterable[ResourceQuota]) -> list
     return found
 
 
-Rule = Literal["whole", "bounds", "hard", "single", "capacity", "max"]
+Rule = Literal["whole", "bounds", "hard", "single", "sharing", "capacity", "max"]
 
 
 class BrokenRule(msgspec.Struct, frozen=True):
@@ -220,6 +228,7 @@ def broken_rules(quota: ElasticQuota, beside: ValidationContext) -> list[BrokenR
     found += [BrokenRule("bounds", item, quota) for item in check_bounds(quota)]
     found += [BrokenRule("hard", item, quota) for item in check_hard(quota, beside.natives)]
     found += [BrokenRule("single", item, quota) for item in check_single(quota, beside.siblings)]
+    found += [BrokenRule("sharing", item, quota) for item in check_sharing(quota)]
     if beside.room is not None:
         capacity = check_capacity(quota, beside.others, beside.room)
         found += [BrokenRule("capacity", item, quota) for item in capacity]
@@ -244,6 +253,8 @@ def ratcheted(
 def _worsened(broken: BrokenRule, new: ElasticQuota, old: ElasticQuota) -> bool:
     if broken.rule == "single":
         return False
+    if broken.rule == "sharing":
+        return broken.violation not in check_sharing(old)
     if broken.rule == "whole":
         return (broken.violation.field, broken.violation.value) not in old.fractional
     field, name = broken.violation.field.partition("[")[0], _resource_of(broken.violation.field)
@@ -254,7 +265,7 @@ def _worsened(broken: BrokenRule, new: ElasticQuota, old: ElasticQuota) -> bool:
 
 
 def validate_stored(quotas: Sequence[ElasticQuota], natives: Iterable[ResourceQuota]) -> list[BrokenRule]:
-    """The rules that stored quotas break: `whole`, `bounds`, `hard`, `single` and `max`.
+    """The rules that stored quotas break: `whole`, `bounds`, `hard`, `single`, `sharing` and `max`.
 
     The use of a namespace counts against the quota that binds it.
     """

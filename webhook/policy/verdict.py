@@ -23,6 +23,7 @@ Rule = Literal[
     "bounds",
     "hard",
     "single",
+    "sharing",
     "capacity",
     "in-use",
     "immutable",

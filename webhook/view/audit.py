@@ -33,7 +33,7 @@ from webhook.view.bypassing_pods import BypassingPod, BypassSearch, DefaultSched
 from webhook.view.cache import Cache, StoredQuotas
 
 PASSED_BY: Final = "passed-by"
-RULES: Final = ("whole", "bounds", "hard", "single", "capacity", "max", PASSED_BY)
+RULES: Final = ("whole", "bounds", "hard", "single", "sharing", "capacity", "max", PASSED_BY)
 
 
 class AuditFinding(msgspec.Struct, frozen=True):

@@ -223,6 +223,13 @@ class SampledMetrics(Collector):
         for name, values in sample.quotas.items():
             what = f"{name} of ElasticQuotas; CPU in cores, memory in bytes."
             yield _family(f"muster_quota_{name}", what, ("namespace", "resource"), values)
+        what = "Weighted share of ElasticQuotas in what can be borrowed."
+        yield _family("muster_quota_share", what, ("namespace", "quota"), sample.shares)
+        what = (
+            "What ElasticQuotas may use if what is borrowed is shared fairly; CPU in cores, memory in bytes."
+        )
+        yield _family("muster_quota_entitled", what, ("namespace", "quota", "resource"), sample.entitled)
+        yield _family("muster_gangs", "PodGroups, by the phase that they show.", ("phase",), sample.gangs)
         missing = GaugeMetricFamily("muster_nodes_without_allocatable", "Nodes that report no resources.")
         missing.add_metric((), sample.nodes_without_allocatable)
         yield missing

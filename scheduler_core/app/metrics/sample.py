@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 import msgspec
 
 from scheduler_core.engine.queue.unit import Part
 from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.names import CPU
+from scheduler_core.quota.entitled import entitled
+from scheduler_core.quota.fair_shares import borrows, scale_of
+from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.policy import borrowed
 
 ByResource = dict[tuple[str, str], float]
@@ -14,7 +21,7 @@ ByResource = dict[tuple[str, str], float]
 
 class Sample(msgspec.Struct, frozen=True):
     """Values of gauges. `quotas` by min, max, used, borrowed; `incoming` counts by queue and event since the
-    start.
+    start. `shares` by namespace and quota, `entitled` by namespace, quota and resource, `gangs` by phase.
     """
 
     pending: dict[str, float]
@@ -22,6 +29,9 @@ class Sample(msgspec.Struct, frozen=True):
     incoming: dict[tuple[str, str], float]
     quotas: dict[str, ByResource]
     nodes_without_allocatable: int
+    shares: dict[tuple[str, str], float] = {}
+    entitled: dict[tuple[str, str, str], float] = {}
+    gangs: dict[str, float] = {}
 
 
 def take_sample(scheduler: Scheduler) -> Sample:
@@ -38,7 +48,35 @@ def take_sample(scheduler: Scheduler) -> Sample:
         {key: float(value) for key, value in scheduler.queue.incoming.items()},
         _quotas(scheduler),
         exist - state.nodes.count,
+        _shares(state.ledger),
+        _entitled(scheduler),
+        _gangs(state.gangs.gangs.values()),
     )
+
+
+def _shares(ledger: QuotaLedger) -> dict[tuple[str, str], float]:
+    scale = scale_of(ledger)
+    return {
+        (quota.namespace, quota.name): float(scale.fraction(scale.share(over, quota.sharing.weight)))
+        for quota in ledger.quotas()
+        for over in [borrows(ledger, quota)]
+    }
+
+
+def _entitled(scheduler: Scheduler) -> dict[tuple[str, str, str], float]:
+    ledger = scheduler.state.ledger
+    names = {quota.namespace: quota.name for quota in ledger.quotas()}
+    return {
+        (namespace, names[namespace], resource): _base_units(resource, value)
+        for resource, amounts in entitled(ledger, scheduler.queue.demand.by_namespace).items()
+        for namespace, value in amounts.items()
+    }
+
+
+def _gangs(gangs: Iterable[Gang]) -> dict[str, float]:
+    """The number of PodGroups by the phase that they show; other groups have none."""
+    phases = Counter(gang.status.phase for gang in gangs if gang.status.phase)
+    return {phase: float(number) for phase, number in phases.items()}
 
 
 def _quotas(scheduler: Scheduler) -> dict[str, ByResource]:

@@ -23,6 +23,7 @@ from scheduler_core.engine.queue.active_queue import ActiveQueue, FairActiveQueu
 from scheduler_core.engine.queue.fair_places import FairPlaces
 from scheduler_core.engine.queue.requeue import ClassRequeuer, Wake, Wakes
 from scheduler_core.engine.queue.unit import Part, QueuedUnit, Traits, WaitingClass, alone
+from scheduler_core.engine.queue.waiting_demand import WaitingDemand
 from scheduler_core.engine.queue.waiting_table import Concern, NodesOfKinds, WaitingTable
 from scheduler_core.framework.interface import Unit
 from scheduler_core.model.pods.pod import Pod
@@ -41,7 +42,7 @@ class SchedulingQueue:
 
     `wakes` tells whether an event may help an unschedulable unit; `traits` gives a unit's traits, and `table`
     holds them in columns. With `places` the order among namespaces is that of fair sharing, and `sort_key`
-    decides within one. Times are the caller's `now`.
+    decides within one. `demand` is what all pods in the queue ask for. Times are the caller's `now`.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class SchedulingQueue:
         # Units that entered a part, by (part, cause); causes have kube-scheduler's event names.
         self.incoming: Counter[tuple[str, str]] = Counter()
         self._by_pod: dict[str, str] = {}
+        self.demand = WaitingDemand()
 
     # Pods come and go
 
@@ -90,8 +92,7 @@ class SchedulingQueue:
         if unit is None:
             unit = self.units[key] = QueuedUnit(key, created, gang, came=now)
         unit.created = created
-        unit.pods[pod.uid] = pod
-        unit.kinds = {}
+        self._set(unit, pod)
         self._by_pod[pod.uid] = key
         self.classes.release_class(unit)
         self.activate(unit, now, "PodAdd")
@@ -101,10 +102,16 @@ class SchedulingQueue:
         key = self._by_pod.get(pod.uid)
         if key is None:
             return False
-        unit = self.units[key]
+        self._set(self.units[key], pod)
+        return True
+
+    def _set(self, unit: QueuedUnit, pod: Pod) -> None:
+        before = unit.pods.get(pod.uid)
+        if before is not None:
+            self.demand.remove(before)
+        self.demand.add(pod)
         unit.pods[pod.uid] = pod
         unit.kinds = {}
-        return True
 
     def rank(self, unit: QueuedUnit, created: float, priority: int | None, now: float) -> None:
         """Set the age and priority of a gang's unit from its group; it takes its new place at once."""
@@ -126,7 +133,7 @@ class SchedulingQueue:
         if key is None:
             return
         unit = self.units[key]
-        del unit.pods[uid]
+        self.demand.remove(unit.pods.pop(uid))
         unit.kinds = {}
         if not unit.pods:
             self._leave(unit)

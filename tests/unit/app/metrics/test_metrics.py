@@ -17,7 +17,14 @@ DOCUMENT = Path(__file__).parents[4] / "docs" / "operations.md"
 POD = parse_pod({"metadata": {"name": "p", "namespace": "a", "uid": "u"}, "spec": {"containers": []}})
 PLACED = Placed(POD, "n", "own", Bind("a", "p", "u", "n"))
 SAMPLE = Sample(
-    {"active": 2.0}, {"nodes": 3.0}, {("active", "PodAdd"): 4.0}, {"used": {("team", "cpu"): 1.5}}, 1
+    {"active": 2.0},
+    {"nodes": 3.0},
+    {("active", "PodAdd"): 4.0},
+    {"used": {("team", "cpu"): 1.5}},
+    1,
+    {("team", "quota"): 0.25},
+    {("team", "quota", "cpu"): 2.5},
+    {"Running": 6.0},
 )
 
 
@@ -107,6 +114,9 @@ def test_gauges_come_from_a_sample_and_are_missing_without_one() -> None:
     assert 'scheduler_pending_pods{queue="active"} 2.0' in said
     assert 'scheduler_queue_incoming_pods_total{event="PodAdd",queue="active"} 4.0' in said
     assert 'muster_quota_used{namespace="team",resource="cpu"} 1.5' in said
+    assert 'muster_quota_share{namespace="team",quota="quota"} 0.25' in said
+    assert 'muster_quota_entitled{namespace="team",quota="quota",resource="cpu"} 2.5' in said
+    assert 'muster_gangs{phase="Running"} 6.0' in said
     assert "muster_nodes_without_allocatable 1.0" in said
     silent = SchedulerMetrics("1")
     silent.add(SampledMetrics(lambda: None))

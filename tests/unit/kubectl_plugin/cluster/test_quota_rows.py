@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -162,3 +164,55 @@ def test_rows_agree_with_the_lending_ledger_for_any_quotas(quotas: list[tuple[in
         assert item.borrowed == expected.borrowed.get(item.namespace, 0)
         assert item.lent == expected.lent.get(item.namespace, 0)
         assert item.reclaimable == expected.reclaimable.get(item.namespace, 0)
+
+
+def weighted(quota: dict, weight: str) -> dict:
+    quota["metadata"]["annotations"] = {"muster.dev/weight": weight}
+    return quota
+
+
+def test_share_and_entitlement_by_hand() -> None:
+    # S = 12 CPUs: a borrows 6 of them at weight 2, b asks for 4 more than its min; c leaves 8 idle.
+    view = view_of(
+        weighted(quota_object("a", min={"cpu": "2"}), "2"),
+        quota_object("b", min={"cpu": "2"}, max={"cpu": "9", "memory": "4Gi"}),
+        quota_object("c", min={"cpu": "8"}),
+        pod_object("a", "a1", cpu="8"),
+        pod_object("a", "a2", node="", phase="Pending", cpu="8"),
+        pod_object("b", "b1", cpu="2"),
+        pod_object("b", "b2", node="", phase="Pending", cpu="4"),
+    )
+    found = {name: row(view, name, "cpu") for name in "abc"}
+    assert [one.weight for one in found.values()] == [2, 1, 1]
+    assert [one.share for one in found.values()] == [Fraction(6, 12) / 2, 0, 0]
+    # 8 CPUs to share, 2 to 1: a 5.333 and b 2.667.
+    assert [one.entitled for one in found.values()] == [7333, 4667, 0]
+    # No min names memory.
+    memory = row(view, "b", "memory")
+    assert (memory.share, memory.entitled, memory.limited) == (None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "entitled"),
+    [
+        ({}, 3000),
+        ({"spec": {"schedulingGates": [{"name": "later"}]}}, 1000),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, 1000),
+        ({"metadata": {"annotations": {"muster.dev/charged": "true"}}}, 3000),
+    ],
+    ids=["waits", "gated", "leaves", "charged already"],
+)
+def test_what_a_waiting_pod_asks_for(change: dict[str, dict], entitled: int) -> None:
+    pod = pod_object("a", "p", node="", phase="Pending", cpu="2")
+    for part, fields in change.items():
+        pod[part] |= fields
+    view = view_of(quota_object("a", min={"cpu": "4"}), pod_object("a", "q", cpu="1"), pod)
+    assert row(view, "a", "cpu").entitled == entitled
+
+
+def test_without_the_rest_of_the_cluster_share_and_entitlement_are_unknown() -> None:
+    view = view_of(quota_object("a", min={"cpu": "4"}), pod_object("a", "p", cpu="6"))
+    quota = view.ledger.quota_of("a")
+    assert quota is not None
+    (found,) = view.rows([quota], whole=False, natives=True, wide=True)
+    assert (found.share, found.entitled, found.limited) == (None, None, True)

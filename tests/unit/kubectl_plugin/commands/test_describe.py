@@ -93,8 +93,8 @@ def test_a_quota_is_described_with_its_use_in_exact_amounts(eq: Command) -> None
         f"{GPU}=2 of 1 pod at 2026-01-01T00:05:00Z, by PodGroup team-b/t for ElasticQuota team-b/quota"
     )
     assert block(done.out, "Use") == [
-        ["memory", "1536Mi", "8Gi", "-", "-", "0", "0", "0", "1536Mi"],
-        [GPU, "6", "4", "8", "-", "2", "0", "0", "6"],
+        ["memory", "1536Mi", "8Gi", "-", "-", "0", "0", "0", "1536Mi", "0", "3Gi"],
+        [GPU, "6", "4", "8", "-", "2", "0", "0", "6", "0.167", "8"],
     ]
     (group,) = block(done.out, "Used by")
     assert group[:2] == ["PodGroup/train", f"memory=1536Mi,{GPU}=6"]

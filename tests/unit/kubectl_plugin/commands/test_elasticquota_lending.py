@@ -91,7 +91,7 @@ def test_json_and_yaml_hold_every_loan(eq: Command, form: str, read: Callable[[s
         "lending": [
             {
                 "resource": GPU,
-                "borrowed": [{"namespace": "team-a", "amount": "3", "reclaimable": "3"}],
+                "borrowed": [{"namespace": "team-a", "amount": "3", "reclaimable": "3", "share": "0.231"}],
                 "lent": [
                     {"namespace": "team-b", "amount": "2"},
                     {"namespace": "team-c", "amount": "1"},
@@ -174,7 +174,7 @@ def test_a_thousand_quotas_make_a_table_that_can_be_read_and_a_document_with_all
     assert len(shown) == 30 * (MOST_LENDERS + 1)
     assert [*shown[MOST_LENDERS].document().values()] == ["cpu", "borrower-0000", "(30 others)", "30", "30"]
     assert len(list(loan_rows(found, None))) == 30 * 40
-    (entry,) = document([found])["lending"]
+    (entry,) = document([found], {})["lending"]
     assert len(entry["loans"]) == 30 * 40
     assert {item["reclaimable"] for item in entry["borrowed"]} == {"40"}
 

@@ -20,6 +20,10 @@ def node_object(name: str, cpu: str, *, unschedulable: bool = False) -> dict[str
     }
 
 
+def annotated(quota: dict[str, Any], name: str, value: str) -> dict[str, Any]:
+    return {**quota, "metadata": {**quota["metadata"], "annotations": {name: value}}}
+
+
 @pytest.fixture(autouse=True)
 def cluster(api: Api) -> None:
     """Two quotas of 4 CPUs each on one node of 8, and a node that is cordoned off."""
@@ -45,6 +49,11 @@ def test_a_cluster_in_order_has_nothing_to_say(eq: Command) -> None:
                 )
             },
             "error: ElasticQuota team-c/quota: spec.min[memory]=2Gi exceeds spec.max[memory]=1Gi",
+        ),
+        (
+            {"elasticquotas": annotated(quota_object("team-c"), "muster.dev/weight", "-1")},
+            "error: ElasticQuota team-c/quota: metadata.annotations[muster.dev/weight]='-1' "
+            "must be a number from 0 to 1000000 with at most three decimals",
         ),
         (
             {"resourcequotas": resource_quota_object("team-a", requests_cpu="5")},
@@ -89,6 +98,7 @@ def test_a_cluster_in_order_has_nothing_to_say(eq: Command) -> None:
     ],
     ids=[
         "min over max",
+        "a weight below 0",
         "max over hard",
         "more than the nodes have",
         "two in a namespace",

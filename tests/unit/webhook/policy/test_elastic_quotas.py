@@ -129,6 +129,36 @@ CREATE = [
         "more than the 0 allocatable in the cluster",
     ),
     (
+        "a weight below 0",
+        (),
+        quota(meta={"annotations": {"muster.dev/weight": "-1"}}),
+        "ElasticQuota a/eq: metadata.annotations[muster.dev/weight]='-1' "
+        "must be a number from 0 to 1000000 with at most three decimals",
+    ),
+    (
+        "a weight in words, and a run time without a unit",
+        (),
+        quota(meta={"annotations": {"muster.dev/weight": "double", "muster.dev/min-runtime": "10"}}),
+        "ElasticQuota a/eq: metadata.annotations[muster.dev/weight]='double' "
+        "must be a number from 0 to 1000000 with at most three decimals; "
+        "ElasticQuota a/eq: metadata.annotations[muster.dev/min-runtime]='10' "
+        'must be a duration of at least 0, such as "10m"',
+    ),
+    (
+        "weight and run times that can be read",
+        (),
+        quota(
+            meta={
+                "annotations": {
+                    "muster.dev/weight": "0.5",
+                    "muster.dev/min-runtime": "1h30m",
+                    "muster.dev/reclaim-min-runtime": "0s",
+                }
+            }
+        ),
+        "",
+    ),
+    (
         "all broken rules at once",
         (native(hard={"cpu": "3"}), quota("first"), quota("eq", "b", min={"cpu": "9"})),
         quota(min={"cpu": "5"}, max={"cpu": "4"}),
@@ -272,6 +302,14 @@ UPDATE = [
         "ElasticQuota a/eq: spec.max[a.com/gpu]=700m is not a whole number, as a.com/gpu is counted",
     ),
     (
+        "a weight that cannot be read changed to another one",
+        (),
+        quota(meta={"annotations": {"muster.dev/weight": "much"}}),
+        quota(meta={"annotations": {"muster.dev/weight": "more"}}),
+        "ElasticQuota a/eq: metadata.annotations[muster.dev/weight]='more' "
+        "must be a number from 0 to 1000000 with at most three decimals",
+    ),
+    (
         "made unreadable",
         (),
         quota(min={"cpu": 4}),
@@ -297,6 +335,13 @@ def test_update(there: tuple[Obj, ...], old: Obj, new: Obj, words: str) -> None:
 
 LABELLED = {"labels": {"team": "x"}}
 TOLERATED = [
+    (
+        "label on a quota with a weight that cannot be read",
+        (),
+        quota(meta={"annotations": {"muster.dev/weight": "much"}}),
+        quota(meta={"annotations": {"muster.dev/weight": "much"}, **LABELLED}),
+        "metadata.annotations[muster.dev/weight]='much' must be a number",
+    ),
     (
         "label on a quota with a fraction of a GPU",
         (),

@@ -1,0 +1,36 @@
+"""Values of gauges, from a cluster in memory."""
+
+from __future__ import annotations
+
+from scheduler_core.app.metrics.sample import take_sample
+from scheduler_core.simulate import Simulation
+from tests.support.situations import Raw, cluster, group, node, pod, quota
+
+
+def weighted(namespace: str, least: int, weight: str) -> Raw:
+    found = quota(namespace, least, 12)
+    found["metadata"]["annotations"] = {"muster.dev/weight": weight}
+    return found
+
+
+def sharing() -> Simulation:
+    """The sum of min is 12 GPUs, and c leaves 8 idle. 8 pods of a run, with weight 2, and 4 of b wait."""
+    running = [pod("a", f"r{number}", 1, at="n1") for number in range(8)]
+    waiting = [pod("b", f"w{number}", 1) for number in range(4)]
+    return cluster(
+        node("n1", 16), weighted("a", 2, "2"), quota("b", 2, 12), quota("c", 8, 12), *running, *waiting
+    )
+
+
+def test_shares_and_entitlements() -> None:
+    sample = take_sample(sharing().scheduler)
+    assert sample.shares == {("a", "quota"): 6 / 12 / 2, ("b", "quota"): 0.0, ("c", "quota"): 0.0}
+    found = {key[0]: value for key, value in sample.entitled.items() if key[2] == "nvidia.com/gpu"}
+    assert found == {"a": 8.0, "b": 4.0, "c": 0.0}
+
+
+def test_gangs_by_the_phase_that_they_show() -> None:
+    pending = {**group("g", 2), "status": {"phase": "Pending"}}
+    also = {**group("h", 2), "status": {"phase": "Pending"}}
+    sample = take_sample(cluster(pending, also, {**group("i", 2), "status": {"phase": "Running"}}).scheduler)
+    assert sample.gangs == {"Pending": 2.0, "Running": 1.0}
