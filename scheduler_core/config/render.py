@@ -26,6 +26,7 @@ _DURATIONS = frozenset(
         "leaseDuration",
         "renewDeadline",
         "retryPeriod",
+        "historyHalfLife",
     }
 )
 
