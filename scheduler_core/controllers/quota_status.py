@@ -22,7 +22,7 @@ from scheduler_core.model.names import (
     QUOTA_OVERCOMMITTED,
 )
 from scheduler_core.model.quantity import format_resource
-from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota, PastBorrowing
 from scheduler_core.model.resources import to_strings
 from scheduler_core.model.writes import Create, Patch, Write
 from scheduler_core.quota.ledger import QuotaLedger
@@ -51,12 +51,15 @@ class QuotaStatus:
         self._enforced = enforced
         self._recent_writes = RecentWrites(min_interval)
         self._short: dict[str, tuple[int, int]] | None = None
+        self._quotas_version = -1
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Status patches that are due; namespaces beyond the rate limits stay dirty."""
         short = overcommitted(state.ledger.total_min, state.nodes.allocatable_total())
-        if short != self._short:
-            self._short = short
+        # A changed quota changes the shares of all.
+        version = state.ledger.quotas_version if state.history is not None else -1
+        if short != self._short or version != self._quotas_version:
+            self._short, self._quotas_version = short, version
             state.quota_dirty.update(quota.namespace for quota in state.ledger.quotas())
         writes: list[Write] = []
         for namespace in portion(state.quota_dirty, lambda key: self._recent_writes.end(key) <= now):
@@ -76,10 +79,10 @@ class QuotaStatus:
             return []
         over = borrowed(state.ledger, bound)
         conditions = [*self._bound(bound, now), *_above_max(state.ledger, bound, now)]
-        writes = [self._patch(state, bound, state.ledger.status_used(bound), over, conditions)]
+        writes = [self._patch(state, bound, state.ledger.status_used(bound), over, conditions, now)]
         for other in state.ledger.shadowed(namespace):
             used = dict.fromkeys(state.ledger.status_used(other), 0)
-            writes.append(self._patch(state, other, used, {}, self._shadowed(other, bound, now)))
+            writes.append(self._patch(state, other, used, {}, self._shadowed(other, bound, now), now))
         found: list[Write] = [write for write in writes if write is not None]
         for quota in (bound, *state.ledger.shadowed(namespace)):
             found.extend(_warnings(quota, found, now))
@@ -92,13 +95,17 @@ class QuotaStatus:
         used: dict[str, int],
         over: dict[str, int],
         conditions: list[dict[str, Any]],
+        now: float,
     ) -> Patch | None:
         figures = status_of_use(quota, used, over)
         summary = (figures["summary"]["used"], figures["summary"]["borrowed"])
         old = {item.type: (item.status, item.reason, item.message) for item in quota.conditions}
         new = {item["type"]: (item["status"], item["reason"], item["message"]) for item in conditions}
         reclaim = self._reclaim(state, quota)
-        if quota.status_used == used and quota.summary == summary and old == new and reclaim is None:
+        history = _history(state, quota, now)
+        shares = [item.share if item is not None else None for item in (quota.history, history)]
+        same = quota.status_used == used and quota.summary == summary and old == new
+        if same and reclaim is None and shares[0] == shares[1]:
             return None
         return Patch(
             ELASTIC_QUOTAS,
@@ -109,6 +116,7 @@ class QuotaStatus:
                     **figures,
                     "conditions": conditions,
                     **({"lastReclaim": reclaim} if reclaim is not None else {}),
+                    **_history_document(quota, history),
                 }
             },
             subresource="status",
@@ -157,6 +165,24 @@ class QuotaStatus:
         text = f"ElasticQuota {bound.name} is older and binds in namespace {quota.namespace}"
         old = find(quota.conditions, QUOTA_ENFORCED)
         return [condition(QUOTA_ENFORCED, False, "NotOldest", text, now, old)]
+
+
+def _history(state: ClusterState, quota: ElasticQuota, now: float) -> PastBorrowing | None:
+    """What the status should say of past borrowing; None where it does not count."""
+    history = state.history
+    if history is None or state.ledger.quota_of(quota.namespace) is not quota:
+        return None
+    history.advance(now)
+    past = history.past(quota.namespace)
+    if past is None:
+        return None
+    return PastBorrowing(history.value(quota.namespace, now), now, past.share)
+
+
+def _history_document(quota: ElasticQuota, history: PastBorrowing | None) -> dict[str, Any]:
+    if history is None:
+        return {"history": None} if quota.history is not None else {}
+    return {"history": history.document()}
 
 
 def _above_max(ledger: QuotaLedger, quota: ElasticQuota, now: float) -> list[dict[str, Any]]:

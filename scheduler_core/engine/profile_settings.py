@@ -13,6 +13,7 @@ from scheduler_core.plugins.node_affinity import NodeAffinity
 from scheduler_core.plugins.node_unschedulable import NodeUnschedulable
 from scheduler_core.plugins.taint_toleration import TaintToleration
 from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
+from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nodes.rules import NodeRules
 
@@ -31,6 +32,8 @@ def apply_profiles(state: ClusterState, profiles: Mapping[str, Profile]) -> None
                 state.topology.settings[profile.name] = plugin.settings
             elif isinstance(plugin, CapacityScheduling):
                 state.ledger.aggregate, state.ledger.borrowing = plugin.aggregate, plugin.borrowing
+                if plugin.borrowing.half_life > 0 and state.history is None:
+                    state.history = BorrowingHistory(state.ledger, plugin.borrowing.half_life)
             elif isinstance(plugin, Extenders):
                 if state.index.ensure(dict.fromkeys(sorted(plugin.accounted_for), 0)):
                     state.nodes.grow_rows()

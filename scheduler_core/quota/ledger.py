@@ -131,7 +131,7 @@ class QuotaLedger:
         self.total_both: dict[str, int] = {}
         self.unguaranteed: tuple[dict[str, int], ...] = ({}, {}, {}, {})
         self.version = 0
-        # Grows when a quota is added, changed or removed.
+        # Grows when the quota that binds in a namespace changes in more than its status.
         self.quotas_version = 0
         # Namespaces whose use changed, for each reader that asked (`follow`).
         self._followers: list[set[str]] = []
@@ -163,6 +163,7 @@ class QuotaLedger:
             self._rebind(account, [other for other in account.quotas if other.name != name])
 
     def _rebind(self, account: Account, quotas: list[ElasticQuota]) -> None:
+        before = account.quota
         self._count_min(account, -1)
         self._count(account, account.used, -1)
         account.quotas = quotas
@@ -171,7 +172,8 @@ class QuotaLedger:
         for other in self._accounts.values():
             other.known.clear()
         self.version += 1
-        self.quotas_version += 1
+        if not _decides_alike(before, account.quota):
+            self.quotas_version += 1
 
     def _count_min(self, account: Account, sign: int) -> None:
         for name, value in account.quotas[0].min.items() if account.quotas else ():
@@ -434,6 +436,12 @@ def shift(totals: dict[str, int], amounts: ResourceList, sign: int = 1) -> None:
 def less(left: ResourceList, right: ResourceList) -> ResourceList:
     """The amounts of `left` without those of `right`, of the resources in `left`."""
     return {name: value - right.get(name, 0) for name, value in left.items()} if right else left
+
+
+def _decides_alike(one: ElasticQuota | None, other: ElasticQuota | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return (one.min, one.max, one.sharing) == (other.min, other.max, other.sharing)
 
 
 def _equal(left: ResourceList, right: ResourceList) -> bool:

@@ -16,6 +16,7 @@ from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
 from scheduler_core.state.displacements import Displacements
@@ -66,6 +67,8 @@ class ClusterState:
         self.restored_nominations = RestoredNominations(self.nominations, self.gangs, self.table, self.placed)
         self.extending = ExtenderAnswers()
         self.displacements = Displacements()
+        # Set where the history of borrowing counts.
+        self.history: BorrowingHistory | None = None
 
     # Pods
 
@@ -299,7 +302,7 @@ class ClusterState:
         self.objects["ElasticQuota"][quota.key] = quota
         self.quota_dirty.add(quota.namespace)
         self.ledger.put_quota(quota)
-        if old is not None and old.min == quota.min and old.max == quota.max:
+        if old is not None and (old.min, old.max, old.sharing) == (quota.min, quota.max, quota.sharing):
             return []
         self.gangs.quota_holds.quotas_changed()
         return [ClusterEvent(EventKind.QUOTA, namespace=quota.namespace)]

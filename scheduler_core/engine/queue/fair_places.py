@@ -19,7 +19,9 @@ class FairPlaces:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._order = FairOrder(state.ledger)
+        history = state.history
+        self._order = FairOrder(state.ledger, history.steps if history is not None else None)
+        self._history_version = -1
         self._touched = state.ledger.follow()
         self._quotas_version = -1
         self._nominations_version = -1
@@ -68,11 +70,19 @@ class FairPlaces:
                 shift(own, charge)
         return asked, own
 
+    def advance(self, now: float) -> None:
+        """Let the history of borrowing know the time and the use of quotas."""
+        if self._state.history is not None:
+            self._state.history.advance(now)
+
     def changed(self, lanes: Mapping[str, object], unsure: set[str]) -> None:
         """Add to `unsure` those of `lanes` (namespaces) whose places may have changed since the last call."""
         if self._nominations_version != self._state.nominations.version:
             self._follow_nominations()
-        if self._quotas_version != self._state.ledger.quotas_version:
+        history = self._state.history
+        version = history.version if history is not None else -1
+        if self._quotas_version != self._state.ledger.quotas_version or self._history_version != version:
+            self._history_version = version
             self._quotas_version = self._state.ledger.quotas_version
             unsure.update(lanes)
         else:

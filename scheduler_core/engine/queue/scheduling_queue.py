@@ -222,6 +222,8 @@ class SchedulingQueue:
     def pop(self, now: float) -> QueuedUnit | None:
         """The next unit to try, still in `units` until its pods are removed; None if none is active."""
         self.flush(now)
+        if self._places is not None:
+            self._places.advance(now)
         while (found := self._active.pop()) is not None:
             _, entry, key = found
             unit = self.units.get(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from scheduler_core.model.resources import (
     parse_resource_list,
     to_strings,
 )
+from scheduler_core.model.timestamps import format_micro_time, parse_time
 
 KIND = "ElasticQuota"
 # Limits the resources in status.used: those in min and max, and others that pods request.
@@ -44,11 +46,18 @@ class _LastReclaimWire(msgspec.Struct, frozen=True, rename="camel"):
     pods: int = 0
 
 
+class _HistoryWire(msgspec.Struct, frozen=True, rename="camel"):
+    value: str = ""
+    share: str = ""
+    time: str = ""
+
+
 class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
     summary: _SummaryWire | None = None
     used: dict[str, Any] | None = None
     conditions: tuple[ObjectCondition, ...] | None = None
     last_reclaim: _LastReclaimWire | None = None
+    history: _HistoryWire | None = None
 
 
 class _ElasticQuotaWire(ApiObject, frozen=True, rename="camel"):
@@ -79,11 +88,31 @@ class LastReclaim(msgspec.Struct, frozen=True):
         }
 
 
+class PastBorrowing(msgspec.Struct, frozen=True):
+    """What a quota borrowed in the past (docs/fair-sharing.md#history): the `value` at `time` (seconds since
+    the epoch), and the `share` that it has had since.
+    """
+
+    value: float
+    time: float
+    share: float
+
+    def document(self) -> dict[str, str]:
+        """`status.history` of the object."""
+        return {
+            "value": f"{self.value:.6f}",
+            "share": f"{self.share:.6f}",
+            "time": format_micro_time(self.time),
+        }
+
+
 class ElasticQuota(NamespacedObject, frozen=True, eq=False):
     """A quota. A resource absent from `max` is unlimited, absent from `min` it is 0.
 
     `fractional` are the fields with fractions of what is counted, with their texts; they are rounded down.
     `sharing` are the settings of fair sharing, `sharing_problems` the annotations that break their rule.
+
+    `history` is what the status says of past borrowing.
 
     `status_used`, `summary` (used, borrowed), `conditions` and `last_reclaim` are what the object says, kept
     only to know whether it must be written again.
@@ -104,6 +133,7 @@ class ElasticQuota(NamespacedObject, frozen=True, eq=False):
     fractional: tuple[tuple[str, str], ...] = ()
     sharing: Sharing = Sharing()
     sharing_problems: tuple[SharingProblem, ...] = ()
+    history: PastBorrowing | None = None
 
     @property
     def age_order(self) -> tuple[float, str]:
@@ -151,6 +181,7 @@ def _quota_from(wire: _ElasticQuotaWire) -> ElasticQuota:
         fractional=fractions(spec.min, "spec.min") + fractions(spec.max, "spec.max"),
         sharing=sharing,
         sharing_problems=problems,
+        history=_history(status.history),
     )
 
 
@@ -163,6 +194,17 @@ def _last_reclaim(wire: _LastReclaimWire | None) -> LastReclaim | None:
         # As for status.used.
         amounts = {}
     return LastReclaim(wire.time, wire.by_quota, wire.by, amounts, wire.pods)
+
+
+def _history(wire: _HistoryWire | None) -> PastBorrowing | None:
+    if wire is None:
+        return None
+    try:
+        value, share, time = float(wire.value), float(wire.share), parse_time(wire.time)
+    except (ModelError, ValueError):
+        # As for status.used.
+        return None
+    return PastBorrowing(value, time, share) if 0 <= value < inf and 0 <= share < inf else None
 
 
 def parse_elastic_quota(raw: Raw) -> ElasticQuota:

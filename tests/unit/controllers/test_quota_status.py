@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler_core.controllers.quota_status import QuotaStatus
+from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.writes import Create, Patch, Write
+from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_node, make_pod, make_quota
 
@@ -94,3 +96,47 @@ def test_a_quota_is_not_said_to_be_enforced_where_no_profile_holds_pods_to_it() 
     (told,) = [item for item in written["conditions"] if item["type"] == "Enforced"]
     assert (told["status"], told["reason"]) == ("False", "NoPlugin")
     assert "no profile of the scheduler has CapacityScheduling" in told["message"]
+
+
+def test_the_history_of_borrowing_is_written_when_the_share_changes() -> None:
+    state = ClusterState()
+    state.history = BorrowingHistory(state.ledger, 86400.0)
+    state.put_node(make_node("n").allocatable(gpu=12).obj())
+    state.put_quota(make_quota("a/q").min(gpu=2).obj())
+    state.put_quota(make_quota("idle/q").min(gpu=10).obj())
+    controller, written = QuotaStatus(), dict[str, Any]()
+
+    def pass_at(now: float) -> list[str]:
+        names = []
+        for write in controller.reconcile(state, now):
+            assert isinstance(write, Patch)
+            status: Any = write.body
+            names.append(write.namespace)
+            written[write.namespace] = status["status"]
+            known = state.ledger.quota_of(write.namespace)
+            assert known is not None
+            raw = {
+                "metadata": {"namespace": write.namespace, "name": "q"},
+                "spec": {"min": {"nvidia.com/gpu": known.min["nvidia.com/gpu"]}},
+                "status": status["status"],
+            }
+            state.put_quota(parse_elastic_quota(raw))
+        return sorted(names)
+
+    assert pass_at(0.0) == ["a", "idle"]
+    state.ledger.charge("a", "job", {"nvidia.com/gpu": 5})
+    state.quota_dirty.add("a")
+    assert pass_at(100.0) == ["a"]
+    assert written["a"]["history"] == {
+        "value": "0.000000",
+        "share": "0.250000",
+        "time": "1970-01-01T00:01:40.000000Z",
+    }
+    assert pass_at(5000.0) == []
+    state.quota_dirty.add("a")
+    assert pass_at(6000.0) == []
+    state.ledger.refund("a", "job")
+    state.quota_dirty.add("a")
+    assert pass_at(86500.0) == ["a"]
+    assert written["a"]["history"]["value"] == "0.125000"
+    assert written["a"]["history"]["share"] == "0.000000"
