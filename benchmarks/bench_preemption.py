@@ -32,14 +32,14 @@ def full_cluster(nodes: int, cpu: int = PODS_PER_NODE) -> Scheduler:
     return made
 
 
-def attempt_ms(made: Scheduler, namespace: str, cpu: str, victims: int) -> float:
+def attempt_ms(made: Scheduler, namespace: str, cpu: str, victims: int, now: float = 2.0) -> float:
     """Median CPU milliseconds of one attempt; it must find exactly `victims` victims."""
     profile = made.profiles[MUSTER_SCHEDULER]
     times = []
     for i in range(15):
         asking = pod(namespace, f"asks{i}", cpu, "1Gi")
         started = time.process_time()
-        attempt = made.cycle.attempt(profile, asking, 2.0)
+        attempt = made.cycle.attempt(profile, asking, now)
         times.append(time.process_time() - started)
         found = len(attempt.post_filter.victims) if attempt.post_filter else 0
         if found != victims:

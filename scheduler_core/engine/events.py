@@ -277,16 +277,20 @@ def eviction_events(
     """One event per pod evicted by these decisions, if units other than the preemptors may profit.
 
     Evictions that free more than the preemptors take matter to others: the rest may be enough beside fewer
-    victims. Where the preemptors take everything that their victims free, nobody else is told. Pods in
-    `before` (uids) were nominated earlier, so their share is counted already.
+    victims. Where the preemptors take everything that their victims free, nobody else is told, except the
+    quotas of the victims where a smaller share gives them more right. Pods in `before` (uids) were nominated
+    earlier, so their share is counted already.
     """
     made = list(decisions)
     victims = [item.pod for item in made if isinstance(item, Evicted)]
-    if not victims or not (
-        _beside_resources(victims) or _below_min(state, victims) or _room(state, made, before)
-    ):
+    if not victims:
         return []
-    return [ClusterEvent(EventKind.POD_LEAVING, pod=victim) for victim in victims]
+    if _beside_resources(victims) or _below_min(state, victims) or _room(state, made, before):
+        return [ClusterEvent(EventKind.POD_LEAVING, pod=victim) for victim in victims]
+    if not state.ledger.borrowing.fair_moves:
+        return []
+    names = dict.fromkeys(victim.namespace for victim in victims)
+    return [ClusterEvent(EventKind.SHARE, namespace=name) for name in names]
 
 
 def _beside_resources(victims: Iterable[Pod]) -> bool:

@@ -11,7 +11,11 @@ from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.demand import demands_in_order, quota_demands
 from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
-from scheduler_core.framework.preemption.fair_demand import fair_demand, why_no_fair_move
+from scheduler_core.framework.preemption.fair_demand import (
+    comes_of_age,
+    fair_demand,
+    why_no_fair_move,
+)
 from scheduler_core.framework.preemption.search import VictimSearch
 from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.quota_obstacles import beside_own_quota, own_quota_hints, refusal_of
@@ -69,11 +73,15 @@ class CapacityScheduling:
             return must_wait(reason)
         result = refused("No preemption victims found for incoming pod")
         if not no_possible_victims(state, pod):
-            demands = quota_demands(state, pod, quota)
+            waits: PostFilterResult | None = None
+            demands = quota_demands(state, pod, quota, cycle.now)
             for demand in (turn for found in demands for turn in demands_in_order(state.table, found)):
                 result = VictimSearch(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
                 if result.status.ok:
                     return result
+                if later := comes_of_age(demand):
+                    waits = msgspec.structs.replace(refused(later), due=demand.until)
+            result = waits or result
         return self._move_fairly(cycle, cycle.evaluation, quota) or result
 
     def _move_fairly(
@@ -89,7 +97,7 @@ class CapacityScheduling:
             if result.status.ok:
                 return msgspec.structs.replace(result, fair=True)
         why = refused(why_no_fair_move(state, found))
-        return msgspec.structs.replace(why, due=found.calm.until)
+        return msgspec.structs.replace(why, due=found.demand.until)
 
     def reserve(self, cycle: Cycle, slot: int) -> Status:
         """The state charges the ledger when it assumes the pod; there is nothing to add."""

@@ -64,7 +64,8 @@ def fair_move(
 
     `nominated` and `nominated_total` are the use of nominated pods that go before it, as in `policy.admit`.
     None for work that may reclaim (then the min decides), that the max refuses, or that the sum of min admits
-    once the pods on their way out are gone, and for quotas of weight 0.
+    once the pods on their way out are gone, that borrows nothing of what shares count, and for quotas of
+    weight 0.
     """
     if not (ledger.borrowing.fair_moves and quota.sharing.weight):
         return None
@@ -90,6 +91,8 @@ def fair_move(
         over = own.get(name, 0) + asked.get(name, 0) - quota.min.get(name, 0)
         if over > 0:
             borrows[name] = over
+    if not any(asked.get(name) for name in borrows):
+        return None
     totals = dict(ledger.total_min)
     largest = max(_shares(borrows, totals, quota.sharing.weight), default=Fraction(0))
     return FairMove(quota, short, borrows, totals, largest)

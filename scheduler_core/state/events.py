@@ -17,7 +17,7 @@ class EventKind(Flag):
 
     POD_ADD: a pod holds a node now, placed by this scheduler or another. POD_LEAVING: a placed pod is
     leaving. NOMINATION: room that was kept for a waiting pod is free. LOAN: a quota uses more of a resource
-    than its min, and more than before.
+    than its min, and more than before. SHARE: pods of a quota are to be evicted, so its share is smaller.
     """
 
     NODE_ADD = auto()
@@ -36,6 +36,7 @@ class EventKind(Flag):
     VOLUME = auto()
     NODE_METRIC = auto()
     TOPOLOGY = auto()
+    SHARE = auto()
     OTHER = auto()
 
     def meets(self, others: EventKind) -> bool:

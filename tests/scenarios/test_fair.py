@@ -19,5 +19,3 @@ def test_scenario(file: Path) -> None:
         steps = run_scenario(scenario)["steps"]
         assert steps
         assert [step["mismatches"] for step in steps] == [[] for _ in steps]
-
-

@@ -47,7 +47,7 @@ def taken_by(victims: Iterable[Work]) -> Taken:
 
 
 def final_share_alone(ledger: QuotaLedger, move: FairMove, taken: Taken) -> bool:
-    """S2-a of Kueue: the share of the preemptor with the work is at most that of each victim's quota after."""
+    """S2-a of Kueue: the share of the preemptor with the work is at most that of each victim after."""
     for namespace, amounts in taken.items():
         quota = ledger.quota_of(namespace)
         assert quota is not None

@@ -25,7 +25,7 @@ from scheduler_core.engine.gang.capacity import (
     no_room_text,
     refused_by_quota,
 )
-from scheduler_core.engine.gang.fair_preemption import move_fairly
+from scheduler_core.engine.gang.fair_preemption import FairAttempt, move_fairly
 from scheduler_core.engine.gang.group_preemption import never_preempts, preempt_for_group
 from scheduler_core.engine.gang.members import (
     AssumedMember,
@@ -88,6 +88,12 @@ class GangOutcome(msgspec.Struct):
     need: int = 0
     preparing: tuple[MemberToPrepare, ...] = ()
     due: float = math.inf
+
+    def take(self, attempt: FairAttempt) -> None:
+        """Take over a fair move, or why there is none."""
+        self.preemption, self.due = attempt.preemption, attempt.due
+        if attempt.reason:
+            self.refused = {uid: f"{text}; {attempt.reason}" for uid, text in self.refused.items()}
 
 
 class MemberToPrepare(msgspec.Struct, frozen=True):
@@ -263,11 +269,7 @@ class GangCycle:
                     in_order = members if fewer else largest_first(self.state, members)
                     outcome.preemption = preempt_for_gang(self.cycle, in_order, need, now)
                 if outcome.preemption is None and not never_preempts(gang, [pod for _, pod in members]):
-                    attempt = move_fairly(self.cycle, members, need, now)
-                    outcome.preemption, outcome.due = attempt.preemption, attempt.due
-                    if attempt.reason:
-                        text = f"{text}; {attempt.reason}"
-                        outcome.refused = {pod.uid: text for _, pod in members}
+                    outcome.take(move_fairly(self.cycle, members, need, now))
         return outcome
 
 

@@ -24,9 +24,18 @@ from scheduler_core.engine.gang.group_preemption import (
 from scheduler_core.engine.gang.members import Members
 from scheduler_core.engine.gang.preemption import GangPreemption
 from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.preemption.demand import reclaim_demand
 from scheduler_core.framework.preemption.eligibility import gang_waits
-from scheduler_core.framework.preemption.fair_demand import FairDemand, fair_demand, why_no_fair_move
+from scheduler_core.framework.preemption.fair_demand import (
+    FairDemand,
+    comes_of_age,
+    fair_demand,
+    why_no_fair_move,
+)
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.state.cluster import ClusterState
 
 
 class FairAttempt(msgspec.Struct, frozen=True):
@@ -47,24 +56,34 @@ def move_fairly(
     For members that may preempt. `place` as in `group_preemption.preempt_for_members`.
     """
     state = cycle.state
-    if not state.ledger.borrowing.fair_moves or any(CAPACITY not in of.enabled for of, _ in members):
-        return FairAttempt()
     pods = [pod for _, pod in members]
+    quota = state.ledger.quota_of(pods[0].namespace)
+    if quota is None or any(CAPACITY not in of.enabled for of, _ in members):
+        return FairAttempt()
     if gang_waits(state, pods) or must_rest(state, pods, need, now):
         return FairAttempt()
     starting = able(cycle, members, now)[:need]
     if len(starting) < need:
         return FairAttempt()
     top = max((pod for _, pod in starting), key=lambda pod: pod.priority)
-    quota = state.ledger.quota_of(top.namespace)
     asked = charges_of(pod for _, pod in starting)
-    found = fair_demand(state, top, quota, asked, now) if quota is not None else None
+    found = fair_demand(state, top, quota, asked, now)
     if found is None:
-        return FairAttempt()
+        return _reclaims_later(state, top, quota, asked, now)
     made = _victims(cycle, found, starting, now, place)
     if made is not None:
         return FairAttempt(msgspec.structs.replace(made, fair=bool(made.victims)))
-    return FairAttempt(None, why_no_fair_move(state, found), found.calm.until)
+    return FairAttempt(None, why_no_fair_move(state, found), found.demand.until)
+
+
+def _reclaims_later(
+    state: ClusterState, top: Pod, quota: ElasticQuota, asked: ResourceList, now: float
+) -> FairAttempt:
+    """When a gang that may reclaim is tried again, because pods of others have not run for long enough."""
+    if not any(other.sharing.reclaim_min_runtime for other in state.ledger.quotas()):
+        return FairAttempt()
+    demand = reclaim_demand(state, top, quota, asked, now)
+    return FairAttempt(None, comes_of_age(demand), demand.until) if demand is not None else FairAttempt()
 
 
 def _all_of(need: Int64, pods: Sequence[Pod]) -> Int64:

@@ -96,7 +96,7 @@ def preempt_for_members(
     if len(members) < need:
         return None
     best: GangPreemption | None = None
-    for turn in _turns(state, priority, members, need):
+    for turn in _turns(state, priority, members, need, now):
         for part in (where_it_helps(cycle, turn, now), turn):
             found = TurnSearch(cycle, part, need, now, place).run() if part is not None else None
             if found is not None and (best is None or len(found.nominated) > len(best.nominated)):
@@ -149,7 +149,9 @@ class Turn(msgspec.Struct, frozen=True):
     need_of: Callable[[Sequence[Pod]], Int64]
 
 
-def _turns(state: ClusterState, priority: int | None, members: Members, need: int) -> Iterator[Turn]:
+def _turns(
+    state: ClusterState, priority: int | None, members: Members, need: int, now: float
+) -> Iterator[Turn]:
     """The ways to preempt in the order in which to try them."""
     profile, top = max(members, key=lambda member: member[1].priority)
     quota = state.ledger.quota_of(top.namespace) if CAPACITY in profile.enabled else None
@@ -160,7 +162,7 @@ def _turns(state: ClusterState, priority: int | None, members: Members, need: in
         return
 
     def within(pods: Sequence[Pod]) -> Demand | None:
-        return reclaim_demand(state, top, quota, charges_of(pods))
+        return reclaim_demand(state, top, quota, charges_of(pods), now)
 
     pods = [pod for _, pod in members]
     count = _largest(len(members), lambda count: within(pods[:count]) is not None)

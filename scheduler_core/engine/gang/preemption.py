@@ -8,6 +8,7 @@ removed at once and as many as possible are reprieved.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
@@ -91,7 +92,7 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
 def _at_once(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
     """Victims for the gang as a whole, on behalf of its member with the highest priority."""
     reprieve = _Reprieve(cycle, members, need, now, _MOST_AT_ONCE)
-    found = victims_at_once(cycle.state, members, need, reprieve.fits)
+    found = victims_at_once(cycle.state, members, need, reprieve.fits, now)
     if found is None or not reprieve.fits(found):
         return None
     top = max((pod for _, pod in members), key=lambda pod: pod.priority)
@@ -293,17 +294,22 @@ MOST_CANDIDATES: Final = 28
 
 
 def victims_at_once(
-    state: ClusterState, members: Members, need: int, enough: Callable[[Sequence[Pod]], bool]
+    state: ClusterState,
+    members: Members,
+    need: int,
+    enough: Callable[[Sequence[Pod]], bool],
+    now: float = math.inf,
 ) -> list[Pod] | None:
     """The fewest lawful victims that are enough; None if there are none, or too many candidates.
 
     Members that preempt one by one each take the least for themselves. A later member that may evict no pod
     then finds no room, though other victims would have made room for all. Here all candidates are removed,
-    and as many as possible are reprieved; every check (`enough`) places the whole gang.
+    and as many as possible are reprieved; every check (`enough`) places the whole gang. `now`: as in
+    `reclaim_demand`.
     """
     if not all(profile.across_nodes for profile, _ in members):
         return None
-    demand = _demand(state, members, need)
+    demand = _demand(state, members, need, now)
     rows = np.flatnonzero(demand.eligible)
     if not 0 < len(rows) <= MOST_CANDIDATES or not enough(list(state.table.of(rows))):
         return None
@@ -317,7 +323,7 @@ def victims_at_once(
     return found.victims if found is not None and choice.is_lawful(found) else None
 
 
-def _demand(state: ClusterState, members: Members, need: int) -> Demand:
+def _demand(state: ClusterState, members: Members, need: int, now: float) -> Demand:
     """The candidates: pods that the member of highest priority may evict, or that the quota may reclaim.
 
     Victims by priority are at most as important as the least member: equal waiting pods would otherwise have
@@ -328,7 +334,8 @@ def _demand(state: ClusterState, members: Members, need: int) -> Demand:
     if quota is None:
         demand = ordinary_demand(state, top, spare_quotas=CAPACITY in profile.enabled)
     else:
-        demand = quota_demand(state, top, quota, least(need, (charged(pod.requests) for _, pod in members)))
+        asked = least(need, (charged(pod.requests) for _, pod in members))
+        demand = quota_demand(state, top, quota, asked, now)
     if demand.borrowers is not None:
         return demand
     lowest = min(pod.priority for _, pod in members)

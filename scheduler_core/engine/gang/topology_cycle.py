@@ -42,7 +42,10 @@ from scheduler_core.engine.gang.topology_placement import (
     TopologyPlacer,
     most_placed,
 )
-from scheduler_core.engine.gang.topology_preemption import preempt_for_placement
+from scheduler_core.engine.gang.topology_preemption import (
+    move_fairly_for_placement,
+    preempt_for_placement,
+)
 from scheduler_core.engine.gang.topology_repair import decide_repair, is_damaged, lacking_quota
 from scheduler_core.engine.gang.topology_slots import node_capacity, on_leaves
 from scheduler_core.engine.gang.topology_times import record_attempt
@@ -241,6 +244,8 @@ class TopologyCycle:
         if found.task is not None and need:
             with self.placer.cycle.backfill.all_kept():
                 outcome.preemption = preempt_for_placement(self.placer, found.task, now)
+                if outcome.preemption is None:
+                    outcome.take(move_fairly_for_placement(self.placer, found.task, now))
         return outcome
 
     def _place(self, gang: Gang, members: Members, now: float) -> Reserved | PlacementFailure:

@@ -9,6 +9,7 @@ whole gang then passes all filters where it would be placed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import chain
 
@@ -18,12 +19,17 @@ import numpy as np
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.evaluation import Reevaluation
 from scheduler_core.engine.gang.capacity import CAPACITY, charges_by_namespace, charges_of, must_rest
+from scheduler_core.engine.gang.fair_preemption import FairAttempt
+from scheduler_core.engine.gang.group_units import units_of
 from scheduler_core.engine.gang.preemption import GangPreemption, blocks_of, fewest_blocks
 from scheduler_core.engine.gang.topology_placement import PlacementTask, TopologyPlacer, in_layers
 from scheduler_core.engine.gang.topology_slots import leaf_capacity
+from scheduler_core.framework.preemption.budgets import Budgets, counted
 from scheduler_core.framework.preemption.demand import Borrowers, Demand, demands_in_order, reclaim_demand
 from scheduler_core.framework.preemption.dry_run import disrupted_gangs
 from scheduler_core.framework.preemption.eligibility import gang_not_eligible
+from scheduler_core.framework.preemption.fair_demand import fair_demand, is_fair_set, why_no_fair_move
+from scheduler_core.framework.preemption.loans import contended_by
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.quota.ledger import shift
@@ -48,7 +54,7 @@ def preempt_for_placement(placer: TopologyPlacer, task: PlacementTask, now: floa
         return None
     leaving = frozenset(pod.uid for pod in state.table.leaving_pods())
     quota = _quota_of(state, task)
-    borrowers = borrowers_to_evict(state, task, quota, leaving) if quota is not None else None
+    borrowers = borrowers_to_evict(state, task, quota, leaving, now) if quota is not None else None
     if borrowers:
         return _replaced(placer, task, borrowers, leaving, now)
     gangs = _gangs_of_lower_priority(state, task)
@@ -76,8 +82,42 @@ def preempt_for_placement(placer: TopologyPlacer, task: PlacementTask, now: floa
     return _confirmed(placer, task, found.placement, victims, leaving, now)
 
 
+def move_fairly_for_placement(placer: TopologyPlacer, task: PlacementTask, now: float) -> FairAttempt:
+    """The fair move of a gang on the topology, which goes before nobody; the state is unchanged.
+
+    Gangs go as a whole.
+    """
+    state, first = placer.state, task.members[0][1]
+    pods = [pod for _, pod in task.members]
+    quota = _quota_of(state, task)
+    if quota is None or gang_not_eligible(state, pods) or must_rest(state, pods, len(pods), now):
+        return FairAttempt()
+    found = fair_demand(state, first, quota, charges_of(pods), now)
+    if found is None:
+        return FairAttempt()
+    leaving = frozenset(pod.uid for pod in state.table.leaving_pods())
+    for demand in found.turns(state.table):
+
+        def enough(victims: Sequence[Pod], demand: Demand = demand) -> bool:
+            frees = _frees(state, demand, victims, guaranteed=False)
+            return frees and _has_room(state, task, leaving, victims)
+
+        budgets = Budgets(state.table, counted(state))
+        contended = contended_by(demand, demand.need)
+        candidates = units_of(state, demand, budgets, contended, state.gangs.gangs).pods(state)
+        if not candidates or not enough(candidates):
+            continue
+        victims = fewest_blocks(blocks_of(state, candidates), enough)
+        made = None
+        if is_fair_set(state, found.move, victims):
+            made = _replaced(placer, task, victims, leaving, now)
+        if made is not None:
+            return FairAttempt(msgspec.structs.replace(made, fair=True))
+    return FairAttempt(None, why_no_fair_move(state, found), found.demand.until)
+
+
 def _quota_of(state: ClusterState, task: PlacementTask) -> ElasticQuota | None:
-    """The quota whose min the gang may reclaim."""
+    """The quota of the gang, if quotas count for it."""
     profile, first = task.members[0]
     return state.ledger.quota_of(first.namespace) if CAPACITY in profile.enabled else None
 
@@ -154,24 +194,24 @@ def _confirmed(
 
 
 def borrowers_to_evict(
-    state: ClusterState, task: PlacementTask, quota: ElasticQuota, leaving: frozenset[str]
+    state: ClusterState,
+    task: PlacementTask,
+    quota: ElasticQuota,
+    leaving: frozenset[str],
+    now: float = math.inf,
 ) -> list[Pod] | None:
     """Pods of other quotas whose eviction lets the gang be placed within its min; None if no set does.
 
-    `leaving`: uids of pods that are terminating or being evicted already.
+    `leaving`: uids of pods that are terminating or being evicted already. `now`: as in `reclaim_demand`.
     """
     first = task.members[0][1]
     asked = charges_of(pod for _, pod in task.members)
-    demand = reclaim_demand(state, first, quota, asked)
+    demand = reclaim_demand(state, first, quota, asked, now)
     if demand is None or demand.borrowers is None:
         return None
 
     def enough(victims: Sequence[Pod]) -> bool:
-        if not _frees(state, demand, victims):
-            return False
-        gone = leaving.union(pod.uid for pod in victims)
-        room = leaf_capacity(state, task.slots, gone)
-        return can_place(task.tree, room, task.size, task.rules, task.fixed)
+        return _frees(state, demand, victims, guaranteed=True) and _has_room(state, task, leaving, victims)
 
     turns = ((turn, turn.borrowers) for turn in demands_in_order(state.table, demand))
     passes = (_passes(state, turn, borrowers) for turn, borrowers in turns if borrowers is not None)
@@ -192,11 +232,19 @@ def _whole_units(state: ClusterState, demand: Demand, pods: Sequence[Pod]) -> li
     return list(found.values())
 
 
-def _frees(state: ClusterState, demand: Demand, victims: Sequence[Pod]) -> bool:
-    """Whether victims free what the gang's quota lacks."""
+def _has_room(
+    state: ClusterState, task: PlacementTask, leaving: frozenset[str], victims: Sequence[Pod]
+) -> bool:
+    """Whether the gang can be placed once the victims and those who leave are gone."""
+    room = leaf_capacity(state, task.slots, leaving.union(pod.uid for pod in victims))
+    return can_place(task.tree, room, task.size, task.rules, task.fixed)
+
+
+def _frees(state: ClusterState, demand: Demand, victims: Sequence[Pod], *, guaranteed: bool) -> bool:
+    """Whether victims free what the gang's quota lacks; `guaranteed`: for a gang within its min."""
     freed: dict[str, int] = {}
     for namespace, amounts in charges_by_namespace(victims).items():
-        shift(freed, state.ledger.frees(namespace, amounts, after_leaving=True, guaranteed=True))
+        shift(freed, state.ledger.frees(namespace, amounts, after_leaving=True, guaranteed=guaranteed))
     lacking = np.flatnonzero(demand.need > 0)
     return all(freed.get(state.index.names[row], 0) >= demand.need[row] for row in lacking)
 

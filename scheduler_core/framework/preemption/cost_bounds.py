@@ -116,9 +116,8 @@ class Bounds:
         late = table.since[bound]
         if self._lost:
             # Of as many victims none loses less work than those that all are the latest.
-            late = fewest * np.where(matrix.chosen[:, lanes], table.since[matrix.rows[:, lanes]], 0.0).max(
-                axis=0
-            )
+            since = table.since[matrix.rows[:, lanes]]  # [J, L]
+            late = fewest * np.where(matrix.chosen[:, lanes], since, 0.0).max(axis=0)
         self._start = np.where(none, -np.inf, -late)
         self._name: Int64 = name_ranks[matrix.slots[lanes]]
         self._total: Int64 = np.zeros(len(lanes), dtype=np.int64)  # [L] known once a lane is sorted

@@ -7,6 +7,7 @@ before an eviction frees anything of the sum over all quotas.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -41,6 +42,7 @@ from scheduler_core.quota.policy import (
 )
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.neighbours.selections import Selection
+from scheduler_core.state.placed.calm import Calm, calm_of
 from scheduler_core.state.placed.pods import PodTable
 
 Rows = NDArray[np.int64]
@@ -72,7 +74,8 @@ class Demand(msgspec.Struct, frozen=True):
     """The demand of a preemptor. `need` int64 [R]: what victims must free so that its quota admits it.
 
     `eligible` bool [rows] marks the rows of the pod table that may be victims. `borrowers` is set if the pod
-    reclaims its min from other quotas; then the over-min test applies to every victim.
+    reclaims its min from other quotas; then the over-min test applies to every victim. `calm`: pods that
+    could be victims, but have not run for long enough; they are not eligible.
     """
 
     pod: Pod
@@ -81,6 +84,12 @@ class Demand(msgspec.Struct, frozen=True):
     eligible: Bool
     quota: ElasticQuota | None = None
     borrowers: Borrowers | None = None
+    calm: Calm | None = None
+
+    @property
+    def until(self) -> float:
+        """When the first pod may be taken that has not run for long enough; infinite if there is none."""
+        return self.calm.until if self.calm is not None else math.inf
 
 
 def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Demand:
@@ -99,14 +108,18 @@ def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Dem
 
 
 def quota_demand(
-    state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList | None = None
+    state: ClusterState,
+    pod: Pod,
+    quota: ElasticQuota,
+    asked: ResourceList | None = None,
+    now: float = math.inf,
 ) -> Demand:
     """Preemption under a quota: reclaim from quotas over min, or evict pods of its own namespace.
 
-    `asked` is what is charged to the quota, by default the pod's requests.
+    `asked` is what is charged to the quota, by default the pod's requests. `now`: as in `reclaim_demand`.
     """
     asked = charged(pod.requests) if asked is None else asked
-    return reclaim_demand(state, pod, quota, asked) or own_quota_demand(state, pod, quota, asked)
+    return reclaim_demand(state, pod, quota, asked, now) or own_quota_demand(state, pod, quota, asked)
 
 
 def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand:
@@ -125,7 +138,9 @@ def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: 
     return Demand(pod, request, need, victims, quota)
 
 
-def quota_demands(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Iterator[Demand]:
+def quota_demands(
+    state: ClusterState, pod: Pod, quota: ElasticQuota, now: float = math.inf
+) -> Iterator[Demand]:
     """Demands to try in order until one succeeds; the first is `quota_demand`.
 
     Evictions in its own quota may bring a pod within its min, or within what its quota guarantees. Then less
@@ -133,7 +148,7 @@ def quota_demands(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Iterato
     although it borrows may evict pods of its own quota instead.
     """
     asked = charged(pod.requests)
-    first = quota_demand(state, pod, quota)
+    first = quota_demand(state, pod, quota, now=now)
     yield first
     if first.borrowers is not None:
         if charge_within_min(state.ledger, quota, asked, nominated_requests(state, pod)[0]):
@@ -146,10 +161,13 @@ def quota_demands(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Iterato
             yield msgspec.structs.replace(first, need=need)
 
 
-def reclaim_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand | None:
+def reclaim_demand(
+    state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList, now: float = math.inf
+) -> Demand | None:
     """Reclaim from quotas over min, for a charge that may reclaim (`policy.may_reclaim`); None for others.
 
-    `asked` is what is charged to the quota: the requests of the pod or of its whole group.
+    `asked` is what is charged to the quota: the requests of the pod or of its whole group. Pods that run for
+    less than the time that their quota asks for at `now` are no victims.
     """
     ledger = state.ledger
     own, total = nominated_requests(state, pod)
@@ -164,7 +182,9 @@ def reclaim_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: Re
     limits = sum_limits(ledger, quota, asked, own)
     guaranteeing = counts_guarantees(ledger, quota, asked, own)
     need = _sum_need(state, asked, total, limits, guaranteed=within, guaranteeing=guaranteeing)
-    return Demand(pod, request, need, victims, quota, borrowers)
+    least = [other.sharing.reclaim_min_runtime for other in borrowers.quotas]
+    calm = calm_of(table, victims, borrowers.of, least, now)
+    return Demand(pod, request, need, victims & ~calm.young, quota, borrowers, calm)
 
 
 def of_borrowers(table: PodTable, borrowers: Borrowers) -> Bool:

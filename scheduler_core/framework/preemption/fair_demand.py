@@ -6,6 +6,7 @@ place of its min, and victims are taken only within what is above that (`loans.p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -24,7 +25,7 @@ from scheduler_core.framework.preemption.demand import (
 )
 from scheduler_core.framework.preemption.nominated_sums import nominated_requests
 from scheduler_core.model.duration import format_duration
-from scheduler_core.model.names import MIN_RUNTIME_ANNOTATION
+from scheduler_core.model.names import MIN_RUNTIME_ANNOTATION, RECLAIM_MIN_RUNTIME_ANNOTATION
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
@@ -32,17 +33,16 @@ from scheduler_core.model.timestamps import format_time
 from scheduler_core.quota.fair_moves import FairMove, fair_move, floors, is_fair, no_fair_move
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.placed.calm import Calm, calm_of
+from scheduler_core.state.placed.calm import calm_of
 from scheduler_core.state.placed.pods import PodTable
 
 
 class FairDemand(msgspec.Struct, frozen=True):
-    """A fair move as a demand. `calm`: the pods that could be victims, but have not run for long enough."""
+    """A fair move as a demand, and the quotas that may give something."""
 
     move: FairMove
     demand: Demand
     borrowers: Borrowers
-    calm: Calm
 
     def turns(self, table: PodTable) -> Iterator[Demand]:
         """Demands to try in order until one succeeds: first with victims of quotas of weight 0 only."""
@@ -56,10 +56,13 @@ class FairDemand(msgspec.Struct, frozen=True):
 
 
 def fair_move_of(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> FairMove | None:
-    """The fair move that work of this charge needs, or None; `pod` stands for the work."""
+    """The fair move that work of this charge needs, or None; `pod` stands for the work.
+
+    Nodes that are merely kept for a gang make nothing short: they are given up again.
+    """
     if not state.ledger.borrowing.fair_moves:
         return None
-    own, total = nominated_requests(state, pod)
+    own, total = nominated_requests(state, pod, without_kept=True)
     return fair_move(state.ledger, quota, asked, own, total)
 
 
@@ -89,20 +92,28 @@ def fair_demand(
     eligible = available(state, pod) & of_borrowers(table, borrowers)
     eligible &= _within_loans(table, borrowers, need)
     calm = calm_of(table, eligible, borrowers.of, [other.sharing.min_runtime for other, _ in found], now)
-    demand = Demand(pod, state.vector(pod), need, eligible & ~calm.young, quota, borrowers)
-    return FairDemand(move, demand, borrowers, calm)
+    demand = Demand(pod, state.vector(pod), need, eligible & ~calm.young, quota, borrowers, calm)
+    return FairDemand(move, demand, borrowers)
 
 
 def why_no_fair_move(state: ClusterState, found: FairDemand) -> str:
     """Why a fair move has no victims: the shares, and from when further pods may be taken."""
-    text = no_fair_move(state.ledger, found.move)
-    if found.calm.owner < 0:
-        return text
-    other = found.borrowers.quotas[found.calm.owner]
-    seconds = format_duration(other.sharing.min_runtime)
+    text, later = no_fair_move(state.ledger, found.move), comes_of_age(found.demand)
+    return f"{text}; {later}" if later else text
+
+
+def comes_of_age(demand: Demand) -> str:
+    """From when the first of the pods may be taken that run for too short a time; empty if there is none."""
+    borrowers, calm = demand.borrowers, demand.calm
+    if borrowers is None or calm is None or calm.owner < 0:
+        return ""
+    other = borrowers.quotas[calm.owner]
+    fair, sharing = borrowers.fair is not None, other.sharing
+    seconds = sharing.min_runtime if fair else sharing.reclaim_min_runtime
+    name = MIN_RUNTIME_ANNOTATION if fair else RECLAIM_MIN_RUNTIME_ANNOTATION
     return (
-        f"{text}; pods of ElasticQuota {other.key} may be taken from {format_time(found.calm.until)} "
-        f"({MIN_RUNTIME_ANNOTATION} {seconds})"
+        f"pods of ElasticQuota {other.key} may be taken from {format_time(math.ceil(calm.until))} "
+        f"({name} {format_duration(seconds)})"
     )
 
 

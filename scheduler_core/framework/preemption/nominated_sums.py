@@ -23,17 +23,19 @@ def nominated_requests(
     beside: ResourceList = _NOTHING,
     leaving_count: bool = False,
     guaranteed: bool = False,
+    without_kept: bool = False,
 ) -> tuple[dict[str, int], dict[str, int]]:
     """(own quota, all quotas): what nominated pods that take precedence will use.
 
     `beside` is further use of the pod's quota, by pods that do not take precedence. With `leaving_count` the
     result is to be added to a use that includes leaving pods. `guaranteed` treats the pod as within its min.
+    With `without_kept`, pods for which nodes are merely kept do not count.
     """
-    own = own_nominated(state, pod)
+    own = own_nominated(state, pod, without_kept=without_kept)
     shift(own, beside)
     total = dict(own)
     guaranteed = guaranteed or stays_within_min(state, pod, own)
-    without_kept = guaranteed or _evicted_for_it(state, pod)
+    without_kept = without_kept or guaranteed or _evicted_for_it(state, pod)
     others, by_namespace = nominated_of_quotas(
         state, without_kept=without_kept, guaranteed=guaranteed, leaving_count=leaving_count
     )
@@ -112,11 +114,11 @@ def _awaited(state: ClusterState, namespace: str) -> dict[str, int]:
     return found
 
 
-def own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
+def own_nominated(state: ClusterState, pod: Pod, *, without_kept: bool = False) -> dict[str, int]:
     """The future use of other nominated pods of the pod's quota, of at least its priority.
 
     Members of a gang that was nominated as a whole do not count against each other. Of two nominated pods of
-    equal priority the older one takes precedence.
+    equal priority the older one takes precedence. `without_kept`: as in `nominated_requests`.
     """
     own: dict[str, int] = {}
     if state.ledger.quota_of(pod.namespace) is None:
@@ -125,6 +127,8 @@ def own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
 
     def counts(rights: NominationRights) -> bool:
         if rights.namespace != pod.namespace or rights.priority < pod.priority:
+            return False
+        if without_kept and rights.kept:
             return False
         return not (rights.group and rights.group == group)
 

@@ -123,6 +123,7 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
         FAIR_MOVE: {
             EventKind.LOAN: NarrowHint(_another_borrows_more),
             EventKind.POD_LEAVING: NarrowHint(_may_move_fairly),
+            EventKind.SHARE: NarrowHint(_is_own_share, _own),
             EventKind.POD_DELETE: StandingHint(_may_move_fairly, _of_quotas),
         },
         FAIR_MOVE_LATER: {EventKind.POD_ADD: NarrowHint(_may_move_fairly, _of_quotas)},
@@ -192,6 +193,11 @@ def _may_reclaim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
 
 def _may_move_fairly(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     return may_move_fairly(state, pod)
+
+
+def _is_own_share(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether the share of the pod's own quota is smaller, so that it may take from others."""
+    return event.namespace == pod.namespace and may_move_fairly(state, pod)
 
 
 def _another_borrows_more(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

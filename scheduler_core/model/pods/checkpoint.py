@@ -1,4 +1,4 @@
-"""The last checkpoint of a pod: work before it is not lost when the pod is evicted (docs/fair-sharing.md#calm)."""
+"""The last checkpoint of a pod: an eviction loses the work since then (docs/fair-sharing.md#calm)."""
 
 from __future__ import annotations
 
