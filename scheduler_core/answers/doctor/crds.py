@@ -12,7 +12,7 @@ from scheduler_core.model.kinds import ELASTIC_QUOTAS, POD_GROUPS, RESERVATION_L
 FIELDS: Final[dict[Resource, dict[str, tuple[str, ...]]]] = {
     ELASTIC_QUOTAS: {
         "spec": ("min", "max"),
-        "status": ("observedGeneration", "used", "summary", "lastReclaim", "conditions"),
+        "status": ("observedGeneration", "used", "summary", "lastReclaim", "history", "conditions"),
     },
     POD_GROUPS: {
         "spec": ("minMembers", "minMembersFrom", "totalResources", "policy"),
