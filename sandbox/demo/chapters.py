@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sandbox.demo.across_nodes import across_nodes
+from sandbox.demo.fair_shares import fair_shares
 from sandbox.demo.gangs import (
     gang_of_four,
     one_annotation,
@@ -32,7 +33,7 @@ class Chapter:
 
     `namespaces` remain after the chapter, `after` are the chapters that must run before it, and `ending` is a
     row of the final table of quotas if the tour ends with this chapter. A chapter without quotas has neither
-    namespaces nor ending; the table then shows the last example of quotas, beside which the chapter has room.
+    namespaces nor ending; the table then shows the example of chapter 7, beside which the chapter has room.
     A `real` chapter needs a real kube-apiserver with real controllers.
     """
 
@@ -47,6 +48,7 @@ class Chapter:
 _TEAMS: Final = ("team-a", "team-b")
 _LENDERS: Final = ("vision", "speech")
 _COLOURS: Final = ("blue", "red", "green")
+_LABS: Final = ("astro", "bio", "idle")
 _SERVICES: Final = ("analytics", "urgent", "web")
 CHAPTERS: Final = {
     1: Chapter("Two teams share ten GPUs", two_quotas, _TEAMS, "team-a quota nvidia.com/gpu 2 4 6"),
@@ -82,10 +84,13 @@ CHAPTERS: Final = {
     14: Chapter("An indexed Job is a gang as it is", owner_as_it_is),
     15: Chapter("A JobSet and a Job with their real controllers are gangs", real_controllers, real=True),
     16: Chapter("Why a gang waits, and what starts it", why_it_waits),
+    17: Chapter(
+        "Two teams that borrow come to equal shares", fair_shares, _LABS, "bio quota nvidia.com/gpu 5 2 - - 3 0"
+    ),
 }
 ADVICE: Final = "`make demo-controllers`"
-# The chapters after the last example of quotas have room beside it, and beside no other example.
-_LAST_EXAMPLE: Final = [one.namespaces for one in CHAPTERS.values() if one.namespaces][-1]
+# The chapters without quotas have room beside the example before them, and beside no other one.
+_BESIDE: Final = CHAPTERS[7].namespaces
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def steps(numbers: Iterable[int]) -> tuple[list[Step], str]:
     ending = ""
     for number in numbers:
         chapter = CHAPTERS[number]
-        over = existing if existing != (chapter.namespaces or _LAST_EXAMPLE) else ()
+        over = existing if existing != (chapter.namespaces or _BESIDE) else ()
         earlier = tuple(one for one in chapter.after if one not in played)
         found.append(Step(number, earlier, over))
         if over:

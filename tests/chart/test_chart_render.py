@@ -12,6 +12,9 @@ import pytest
 import yaml
 
 from scheduler_core.config import load_config
+from scheduler_core.config.args.muster import BorrowingArgs, CapacitySchedulingArgs
+from scheduler_core.config.profiles import effective_plugins, plugin_args
+from scheduler_core.model.names import CAPACITY_SCHEDULING
 from tests.chart.rendering import CASES, CHART, NAMESPACE, VALUES, Obj, objects, of_kind, one, succeed
 
 COMPONENTS = ("scheduler", "webhook")
@@ -152,12 +155,17 @@ def test_the_scheduler_s_configuration_is_one_that_it_accepts(case: str) -> None
         ]
 
 
-def test_without_values_the_scheduler_runs_as_without_a_file() -> None:
+def test_without_values_the_scheduler_runs_as_without_a_file_but_borrowers_share() -> None:
     from scheduler_core.config.load import muster_config
 
     text = one(objects("default"), "ConfigMap", "muster-scheduler")["data"]["config.yaml"]
     chart, builtin = load_config(text, "config.yaml"), muster_config()
-    assert (chart.profiles, chart.client_connection) == (builtin.profiles, builtin.client_connection)
+    assert chart.client_connection == builtin.client_connection
+    (profile,), (bare,) = chart.profiles, builtin.profiles
+    assert plugin_args(bare, CAPACITY_SCHEDULING) == CapacitySchedulingArgs()
+    fair = CapacitySchedulingArgs(borrowing=BorrowingArgs(order="FairShare"))
+    assert plugin_args(profile, CAPACITY_SCHEDULING) == fair
+    assert effective_plugins(profile) == effective_plugins(bare)
 
 
 def test_a_changed_configuration_rolls_the_schedulers() -> None:

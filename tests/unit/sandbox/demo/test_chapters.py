@@ -53,7 +53,7 @@ def test_real_controllers_play_the_chapters_that_need_them() -> None:
 @pytest.mark.parametrize(
     ("asked", "real", "problem"),
     [
-        ([17], False, "chapter 17 does not exist; choose 1 to 16"),
+        ([18], False, "chapter 18 does not exist; choose 1 to 17"),
         ([15], False, "chapter 15 needs real controllers: `make demo-controllers` plays it"),
         ([3], True, "chapter 3 is played without --controllers"),
     ],
