@@ -8,6 +8,7 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.demand import demands_in_order, quota_demands
 from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
+from scheduler_core.framework.preemption.group_loans import keeps_guarantees
 from scheduler_core.framework.preemption.search import VictimSearch
 from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.quota_obstacles import beside_own_quota, own_quota_hints, refusal_of
@@ -15,6 +16,7 @@ from scheduler_core.framework.queueing.widest_victims import no_possible_victims
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unresolvable, unschedulable
 from scheduler_core.model.names import ALL_RESOURCES, CAPACITY_SCHEDULING, Aggregate
 from scheduler_core.model.quotas.borrowing import FIRST_COME_FIRST_SERVED, Borrowing
+from scheduler_core.quota.ledger import charged
 from scheduler_core.state.events import EventKind
 
 
@@ -67,8 +69,14 @@ class CapacityScheduling:
         demands = quota_demands(state, pod, quota)
         for demand in (turn for found in demands for turn in demands_in_order(state.table, found)):
             result = VictimSearch(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
-            if result.status.ok:
+            if not result.status.ok:
+                continue
+            # What each quota may lose is bounded beforehand, but pods that go together may exceed it.
+            if demand.borrowers is None or keeps_guarantees(
+                state, pod, charged(pod.requests), result.victims
+            ):
                 break
+            result = refused("No set of victims leaves every QuotaGroup its min")
         return result
 
     def reserve(self, cycle: Cycle, slot: int) -> Status:

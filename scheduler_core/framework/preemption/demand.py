@@ -7,7 +7,7 @@ before an eviction frees anything of the sum over all quotas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import MOST_COUNTED
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.pod_terms import selected_by_all
+from scheduler_core.framework.preemption.group_loans import Claim, claims
+from scheduler_core.framework.preemption.group_need import short_of_group_max, with_kept_back
 from scheduler_core.framework.preemption.nominated_sums import nominated_requests
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.names import GUARANTEED_RESOURCES
@@ -54,6 +56,8 @@ class Borrowers(msgspec.Struct, frozen=True):
     the quota's number per namespace id of the pod table, int64 [namespaces], NO_QUOTA for other namespaces.
     `excess` is use above max, int64 [Q, R], None if no quota is above its max. `hidden`, int64 [R], is the
     part of it that has to end before the sum over all quotas falls; use of pods without a node need not.
+    In a tree, `min` is what the quota keeps by its own min and those of its groups; `first` bool [Q] marks
+    the quotas whose pods go before others (`group_loans.Claim`).
     """
 
     quotas: tuple[ElasticQuota, ...]
@@ -63,6 +67,7 @@ class Borrowers(msgspec.Struct, frozen=True):
     counts: Bool
     excess: Int64 | None = None
     hidden: Int64 | None = None
+    first: Bool | None = None
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -114,8 +119,10 @@ def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: 
     table.cover(len(state.index))
     limits = sum_limits(state.ledger, quota, asked, own)
     guaranteeing = counts_guarantees(state.ledger, quota, asked, own)
+    total = with_kept_back(state, pod, quota, total, guaranteeing=guaranteeing)
     need = _with_hidden(state, quota, _sum_need(state, asked, total, limits, guaranteeing=guaranteeing))
     need = np.maximum(need, _own_need(state, asked, quota, own, quota.max))
+    need = np.maximum(need, _with_hidden(state, quota, _group_need(state, pod, quota, asked, own)))
     namespace = table.namespaces.find(pod.namespace)
     victims = _available(state, pod) & (table.namespace[:size] == namespace)
     victims &= table.priority[:size] < pod.priority
@@ -130,8 +137,9 @@ def quota_demands(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Iterato
     although it borrows may evict pods of its own quota instead.
     """
     asked = charged(pod.requests)
-    first = quota_demand(state, pod, quota)
-    yield first
+    turns = reclaim_demands(state, pod, quota, asked) or [own_quota_demand(state, pod, quota, asked)]
+    yield from turns
+    first = turns[0]
     if first.borrowers is not None:
         if charge_within_min(state.ledger, quota, asked, nominated_requests(state, pod)[0]):
             return
@@ -144,25 +152,40 @@ def quota_demands(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Iterato
 
 
 def reclaim_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand | None:
-    """Reclaim from quotas over min, for a charge that may reclaim (`policy.may_reclaim`); None for others.
+    """The first of `reclaim_demands`, or None."""
+    return next(iter(reclaim_demands(state, pod, quota, asked)), None)
 
-    `asked` is what is charged to the quota: the requests of the pod or of its whole group.
+
+def reclaim_demands(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> list[Demand]:
+    """Reclaim from quotas over min, for a charge that may reclaim (`policy.may_reclaim`); none for others.
+
+    `asked` is what is charged to the quota: the requests of the pod or of its whole group. Without groups of
+    quotas there is one demand; in a tree each of its claims makes one.
     """
     ledger = state.ledger
     own, total = nominated_requests(state, pod)
     request = state.vector(pod)
     within = charge_within_min(ledger, quota, asked, own)
     if not (within or reclaims_guaranteed(ledger, quota, asked, own)):
-        return None
+        return []
     table, size = state.table, state.table.size
     table.cover(len(state.index))
-    borrowers = _borrowers(state, quota, borrows=not within)
-    borrows = np.append(borrowers.of != NO_QUOTA, False)
-    victims = _available(state, pod) & borrows[table.namespace[:size]]
     limits = sum_limits(ledger, quota, asked, own)
     guaranteeing = counts_guarantees(ledger, quota, asked, own)
+    total = with_kept_back(state, pod, quota, total, guaranteed=within, guaranteeing=guaranteeing)
     need = _sum_need(state, asked, total, limits, guaranteed=within, guaranteeing=guaranteeing)
-    return Demand(pod, request, need, victims, quota, borrowers)
+    need = np.maximum(need, _group_need(state, pod, quota, asked, own))
+    available = _available(state, pod)
+    turns: Sequence[Claim | None] = (None,)
+    if ledger.tree:
+        turns = claims(state, pod, quota, asked, borrows_itself=not within)
+    demands = []
+    for claim in turns:
+        borrowers = _borrowers(state, quota, claim, borrows=not within)
+        borrows = np.append(borrowers.of != NO_QUOTA, False)
+        victims = available & borrows[table.namespace[:size]]
+        demands.append(Demand(pod, request, need, victims, quota, borrowers))
+    return demands
 
 
 def _available(state: ClusterState, pod: Pod) -> Bool:
@@ -227,12 +250,27 @@ def _own_need(
     return _deficit(state, asked, stays, own, limit)
 
 
+def _group_need(
+    state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList, own: ResourceList
+) -> Int64:
+    """int64 [R]: by how much the groups above the quota would exceed their max."""
+    need: Int64 = np.zeros(len(state.index), dtype=np.int64)  # [R]
+    if state.ledger.groups_above(quota.namespace):
+        for name, short in short_of_group_max(state, pod, quota, asked, own).items():
+            row = state.index.row(name)
+            if row is not None:
+                need[row] = min(MOST_COUNTED, short)
+    return need
+
+
 def need_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Int64:
     """int64 [R]: what the own quota must free so that a charge of `asked` is within its min and admitted."""
     own, total = nominated_requests(state, pod, guaranteed=True)
     low = {name: quota.min.get(name, 0) for name in relevant(state.ledger, quota)}
     guaranteeing = state.ledger.aggregate == GUARANTEED_RESOURCES and bool(guaranteed(quota))
+    total = with_kept_back(state, pod, quota, total, guaranteed=True, guaranteeing=guaranteeing)
     sums = _sum_need(state, asked, total, state.ledger.total_min, guaranteed=True, guaranteeing=guaranteeing)
+    sums = np.maximum(sums, _group_need(state, pod, quota, asked, own))
     return np.maximum(_with_hidden(state, quota, sums), _own_need(state, asked, quota, own, low))
 
 
@@ -247,20 +285,28 @@ def need_within_guarantees(state: ClusterState, pod: Pod, quota: ElasticQuota, a
     limits = state.ledger.total_min
     if names:
         limits = {name: value for name, value in limits.items() if name in names}
+    total = with_kept_back(state, pod, quota, total, guaranteeing=bool(names))
     sums = _sum_need(state, asked, total, limits, guaranteeing=bool(names))
+    sums = np.maximum(sums, _group_need(state, pod, quota, asked, own))
     need = _with_hidden(state, quota, sums)
     need = np.maximum(need, _own_need(state, asked, quota, own, quota.max))
     return np.maximum(need, _own_need(state, asked, quota, own, low))
 
 
-def _borrowers(state: ClusterState, borrower: ElasticQuota, *, borrows: bool) -> Borrowers:
+def _borrowers(
+    state: ClusterState, borrower: ElasticQuota, claim: Claim | None, *, borrows: bool
+) -> Borrowers:
     """Quotas over min, without the preemptor's own, and how much each of them borrows.
 
-    `borrows`: the preemptor borrows itself, see `policy.reclaimable_from`.
+    `claim` says which quotas may lose how much in a tree, None without groups. `borrows`: the preemptor
+    borrows itself, see `policy.reclaimable_from`.
     """
     ledger, index = state.ledger, state.index
     others = (quota for quota in ledger.quotas() if quota.namespace != borrower.namespace)
-    found = [quota for quota in others if over_min(ledger, quota, borrows=borrows)]
+    if claim is None:
+        found = [quota for quota in others if over_min(ledger, quota, borrows=borrows)]
+    else:
+        found = [quota for quota in others if quota.namespace in claim.loans]
     shape = (len(found), len(index))
     used, low = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)  # [Q, R]
     counts: Bool = np.zeros(shape, dtype=np.bool_)  # [Q, R]
@@ -274,6 +320,8 @@ def _borrowers(state: ClusterState, borrower: ElasticQuota, *, borrows: bool) ->
             if row is not None:
                 used[number, row] = min(MOST_COUNTED, in_use.get(name, 0))
                 low[number, row] = quota.min.get(name, 0)
+                if claim is not None:
+                    low[number, row] = used[number, row] - claim.loans[quota.namespace].get(name, 0)
                 counts[number, row] = True
         for name, value in above_max(ledger, quota, after_leaving=True).items():
             row = index.row(name)
@@ -284,8 +332,13 @@ def _borrowers(state: ClusterState, borrower: ElasticQuota, *, borrows: bool) ->
         namespace = state.table.namespaces.find(quota.namespace)
         if namespace >= 0:
             of[namespace] = number
-    above = (excess, hidden) if excess.any() else (None, None)
-    return Borrowers(tuple(found), of, used, low, counts, *above)
+    above = excess.any()
+    first: Bool | None = None
+    if claim is not None and claim.first:
+        first = np.array([quota.namespace in claim.first for quota in found], dtype=np.bool_)
+    return Borrowers(
+        tuple(found), of, used, low, counts, excess if above else None, hidden if above else None, first
+    )
 
 
 def without_needed(state: ClusterState, pod: Pod, demand: Demand) -> Bool:

@@ -33,7 +33,8 @@ class Loans:
     """The loans of the Q borrowers of a demand.
 
     `left` int64 [Q, R] is use minus min (negative: room); `limit` the same, at least 0; `counts` bool [Q, R]
-    the resources that a quota limits; `first` bool [Q] the quotas above their max, whose pods go first.
+    the resources that a quota limits; `first` bool [Q] the quotas whose pods go first: those above their max,
+    and in a tree those that bring a group above the preemptor within its min.
     """
 
     def __init__(self, table: PodTable, demand: Demand, borrowers: Borrowers) -> None:
@@ -45,6 +46,8 @@ class Loans:
         self.limit: Int64 = np.maximum(self.left, 0)
         self.counts = borrowers.counts
         self.first = quotas_above_max(borrowers, demand.request)
+        if borrowers.first is not None:
+            self.first = self.first | borrowers.first
 
     def smallest(self, resource: int) -> int:
         """The smallest amount that a quota borrows of a resource that it limits."""
