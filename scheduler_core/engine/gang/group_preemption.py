@@ -39,6 +39,7 @@ from scheduler_core.framework.preemption.demand import (
     ordinary_demand,
     own_quota_demand,
     reclaim_demand,
+    reclaim_demands,
 )
 from scheduler_core.framework.preemption.dry_run import disrupted_gangs
 from scheduler_core.framework.preemption.eligibility import gang_waits
@@ -163,8 +164,7 @@ def _turns(state: ClusterState, priority: int | None, members: Members, need: in
 
     pods = [pod for _, pod in members]
     count = _largest(len(members), lambda count: within(pods[:count]) is not None)
-    reclaim = within(pods[:count]) if count >= need else None
-    if reclaim is not None:
+    for reclaim in reclaim_demands(state, top, quota, charges_of(pods[:count])) if count >= need else ():
         for demand in demands_in_order(state.table, reclaim):
             yield _Turn(members[:count], demand, _reclaimed(within, reclaim, demand))
 

@@ -21,9 +21,10 @@ from scheduler_core.engine.gang.capacity import CAPACITY, charges_by_namespace, 
 from scheduler_core.engine.gang.preemption import GangPreemption, blocks_of, fewest_blocks
 from scheduler_core.engine.gang.topology_placement import PlacementTask, TopologyPlacer, in_layers
 from scheduler_core.engine.gang.topology_slots import leaf_capacity
-from scheduler_core.framework.preemption.demand import Borrowers, Demand, demands_in_order, reclaim_demand
+from scheduler_core.framework.preemption.demand import Borrowers, Demand, demands_in_order, reclaim_demands
 from scheduler_core.framework.preemption.dry_run import disrupted_gangs
 from scheduler_core.framework.preemption.eligibility import gang_not_eligible
+from scheduler_core.framework.preemption.group_loans import keeps_guarantees
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.quota.ledger import shift
@@ -162,9 +163,17 @@ def borrowers_to_evict(
     """
     first = task.members[0][1]
     asked = charges_of(pod for _, pod in task.members)
-    demand = reclaim_demand(state, first, quota, asked)
-    if demand is None or demand.borrowers is None:
-        return None
+    for demand in reclaim_demands(state, first, quota, asked):
+        victims = _victims_of(state, task, demand, leaving)
+        if victims is not None and keeps_guarantees(state, first, asked, victims):
+            return victims
+    return None
+
+
+def _victims_of(
+    state: ClusterState, task: PlacementTask, demand: Demand, leaving: frozenset[str]
+) -> list[Pod] | None:
+    """The pods that one demand of the gang evicts, or None."""
 
     def enough(victims: Sequence[Pod]) -> bool:
         if not _frees(state, demand, victims):

@@ -100,15 +100,9 @@ def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Dem
     return Demand(pod, state.vector(pod), none, victims)
 
 
-def quota_demand(
-    state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList | None = None
-) -> Demand:
-    """Preemption under a quota: reclaim from quotas over min, or evict pods of its own namespace.
-
-    `asked` is what is charged to the quota, by default the pod's requests.
-    """
-    asked = charged(pod.requests) if asked is None else asked
-    return reclaim_demand(state, pod, quota, asked) or own_quota_demand(state, pod, quota, asked)
+def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Demand:
+    """Preemption under a quota: reclaim from quotas over min, or evict pods of its own namespace."""
+    return next(quota_demands(state, pod, quota))
 
 
 def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand:

@@ -21,7 +21,7 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.fair_shares import ShareScale, WeightedShare, borrows, scale_of
 from scheduler_core.quota.group_limits import nominated_in
-from scheduler_core.quota.ledger import QuotaLedger, charged, plus, shift
+from scheduler_core.quota.ledger import QuotaLedger, charged, less, plus, shift
 from scheduler_core.quota.policy import lendable, reclaimable_from
 from scheduler_core.quota.tree import GroupAccount
 from scheduler_core.state.cluster import ClusterState
@@ -203,7 +203,13 @@ def keeps_guarantees(state: ClusterState, pod: Pod, charge: ResourceList, victim
             gone.setdefault(victim.namespace, []).append(charged(victim.requests))
     if not gone:
         return True
-    way = _WayUp(state, pod, quota, charge)
+    # Work above its own min is nobody's claim: it may only use what is free.
+    stays = less(ledger.used(quota.namespace), ledger.leaving(quota.namespace))
+    claimed = {
+        name: min(value, max(0, quota.min.get(name, 0) - stays.get(name, 0)))
+        for name, value in charge.items()
+    }
+    way = _WayUp(state, pod, quota, claimed)
     chains = {namespace: _chain(ledger, namespace, way.groups) for namespace in gone}
     lost: dict[str, list[dict[str, int]]] = {}
     for namespace, amounts in gone.items():
@@ -212,7 +218,7 @@ def keeps_guarantees(state: ClusterState, pod: Pod, charge: ResourceList, victim
     accounts = ledger.tree.accounts
     if not all(_lawful(accounts[name], amounts) for name, amounts in lost.items()):
         return False
-    return all(_claims_rightly(ledger, way, charge, namespace, gone) for namespace in gone)
+    return all(_claims_rightly(ledger, way, claimed, namespace, gone) for namespace in gone)
 
 
 def _chain(ledger: QuotaLedger, namespace: str, groups: Sequence[GroupAccount]) -> tuple[GroupAccount, ...]:
