@@ -16,7 +16,6 @@ from scheduler_core.framework.queueing.widest_victims import no_possible_victims
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unresolvable, unschedulable
 from scheduler_core.model.names import ALL_RESOURCES, CAPACITY_SCHEDULING, Aggregate
 from scheduler_core.model.quotas.borrowing import FIRST_COME_FIRST_SERVED, Borrowing
-from scheduler_core.quota.ledger import charged
 from scheduler_core.state.events import EventKind
 
 
@@ -72,9 +71,7 @@ class CapacityScheduling:
             if not result.status.ok:
                 continue
             # What each quota may lose is bounded beforehand, but pods that go together may exceed it.
-            if demand.borrowers is None or keeps_guarantees(
-                state, pod, charged(pod.requests), result.victims
-            ):
+            if demand.borrowers is None or keeps_guarantees(state, pod, result.victims):
                 break
             result = refused("No set of victims leaves every QuotaGroup its min")
         return result

@@ -5,15 +5,19 @@ The rules are in docs/quota-trees.md#rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
+
+import msgspec
 
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.group_accounts import Ancestors
 from scheduler_core.quota.ledger import QuotaLedger, plus, shift
 from scheduler_core.quota.tree import GroupAccount
 
 _NOTHING: Final[ResourceList] = {}
+_NO_QUOTAS: Final[Mapping[str, ResourceList]] = {}
 
 
 class Exceeded(NamedTuple):
@@ -75,7 +79,7 @@ def group_refusal(
         if not limits:
             continue
         used = {name: group.sums.amount(name, after_leaving=after_leaving) for name in own.demand}
-        beside = nominated_in(ledger, group, nominated_by, without=quota.namespace)
+        beside = nominated_in(group, nominated_by, without=quota.namespace)
         nominated = plus(own.nominated, beside) if beside else own.nominated
         found = own._replace(nominated=nominated).beyond(limits, used)
         if found is not None:
@@ -83,44 +87,74 @@ def group_refusal(
     return None
 
 
-def kept_back(
-    ledger: QuotaLedger,
-    quota: ElasticQuota,
-    nominated_by: Mapping[str, ResourceList],
-    *,
-    after_leaving: bool = False,
-    guaranteed: bool = False,
-    guaranteeing: bool = False,
-) -> KeptBack:
-    """What the highest groups that are not above a quota keep back of it: their min, without what they lend
-    and without what they use. The flags read the use as `QuotaLedger.in_use` does.
-    """
-    if not ledger.tree.keeping:
+class Reading(msgspec.Struct, frozen=True):
+    """How the use of groups is read: the flags of `QuotaLedger.in_use`, and what nominated pods will use."""
+
+    ledger: QuotaLedger
+    nominated_by: Mapping[str, ResourceList] = _NO_QUOTAS
+    after_leaving: bool = False
+    guaranteed: bool = False
+    guaranteeing: bool = False
+
+    def used(self, group: GroupAccount, name: str) -> int:
+        """What the quotas below a group use of a resource, with their nominated pods."""
+        found = group.sums.amount(
+            name,
+            after_leaving=self.after_leaving,
+            guaranteed=self.guaranteed,
+            guaranteeing=self.guaranteeing,
+        )
+        for namespace, amounts in self.nominated_by.items():
+            if namespace in group.namespaces:
+                found += amounts.get(name, 0)
+        return found
+
+    def kept(self, group: GroupAccount, name: str) -> int:
+        """What a group keeps back of quotas that are not below it.
+
+        Its min without what it lends and what it uses, and at least what the groups below it keep back: what
+        these do not lend to their siblings, they do not lend to others either.
+        """
+        if not group.holds_back:
+            return 0
+        inside = sum(self.kept(child, name) for child in group.children)
+        own = group.keeps.get(name, 0)
+        return max(inside, own - self.used(group, name)) if own else inside
+
+    def kept_below(self, group: GroupAccount, above: Ancestors, name: str) -> int:
+        """What groups below `group` keep back of a quota whose ancestors are `above`."""
+        found = 0
+        for at in above:
+            found += sum(self.kept(child, name) for child in at.children if child not in above)
+            if at is group:
+                break
+        return found
+
+
+def kept_back(reading: Reading, quota: ElasticQuota, names: Iterable[str]) -> KeptBack:
+    """What the highest groups that are not above a quota keep back of it, of some resources."""
+    tree = reading.ledger.tree
+    if not tree.keeping:
         return KeptBack(_NOTHING)
-    above = ledger.groups_above(quota.namespace)
+    above = reading.ledger.groups_above(quota.namespace)
     amounts: dict[str, int] = {}
     first = ""
-    for group in ledger.tree.keeping:
-        if group in above or not (group.parent is None or group.parent in above):
-            continue
-        coming = nominated_in(ledger, group, nominated_by) if nominated_by else _NOTHING
-        for name, keeps in group.keeps.items():
-            used = group.sums.amount(
-                name, after_leaving=after_leaving, guaranteed=guaranteed, guaranteeing=guaranteeing
-            )
-            left = keeps - used - coming.get(name, 0)
-            if left > 0:
-                amounts[name] = amounts.get(name, 0) + left
-                first = first or group.name
+    for children in (*(group.children for group in above), tree.roots):
+        for group in children:
+            for name in names if group.holds_back and group not in above else ():
+                kept = reading.kept(group, name)
+                if kept > 0:
+                    amounts[name] = amounts.get(name, 0) + kept
+                    first = first or group.name
     return KeptBack(amounts, first)
 
 
 def nominated_in(
-    ledger: QuotaLedger, group: GroupAccount, nominated_by: Mapping[str, ResourceList], *, without: str = ""
+    group: GroupAccount, nominated_by: Mapping[str, ResourceList], *, without: str = ""
 ) -> dict[str, int]:
     """What nominated pods of the quotas below a group will use, but for those of the namespace `without`."""
     found: dict[str, int] = {}
     for namespace, amounts in nominated_by.items():
-        if namespace != without and group in ledger.groups_above(namespace):
+        if namespace != without and namespace in group.namespaces:
             shift(found, amounts)
     return found

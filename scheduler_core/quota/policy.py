@@ -20,7 +20,7 @@ from scheduler_core.quota.aggregate import (
     sum_limits,
 )
 from scheduler_core.quota.aggregate import guaranteed as guaranteed_by
-from scheduler_core.quota.group_limits import Checked, Exceeded, KeptBack, group_refusal, kept_back
+from scheduler_core.quota.group_limits import Checked, Exceeded, KeptBack, Reading, group_refusal, kept_back
 from scheduler_core.quota.ledger import QuotaLedger, charged, less, plus
 
 Rule = Literal["max", "group max", "sum(min)"]
@@ -156,14 +156,8 @@ def admit_charge(
         if in_groups is not None:
             group, refused = in_groups
             return _refusal(quota, "group max", refused, holder, group)
-        kept = kept_back(
-            ledger,
-            quota,
-            nominated_by,
-            after_leaving=after_leaving,
-            guaranteed=guaranteed,
-            guaranteeing=guaranteeing,
-        )
+        reading = Reading(ledger, nominated_by, after_leaving, guaranteed, guaranteeing)
+        kept = kept_back(reading, quota, demand)
     refused = Checked(demand, nominated_total, held_total, kept.amounts).beyond(sums, total_used)
     return None if refused is None else _refusal(quota, "sum(min)", refused, holder, kept.group)
 

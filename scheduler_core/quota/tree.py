@@ -68,11 +68,12 @@ class GroupAccount:
     """One group with the sums of the quotas below it.
 
     `min` is what the group guarantees: its own min, and at least the sum of what its children guarantee, so
-    that no quota loses its min by a group that says less. `keeps` is the part of it that must not be lent.
+    that no quota loses its min by a group that says less. `keeps` is the part of it that must not be lent;
+    `holds_back`: this or a group below it keeps something.
     `parent` is None for a child of the root. `namespaces` are those of all quotas below it.
     """
 
-    __slots__ = ("children", "group", "keeps", "min", "namespaces", "parent", "sums")
+    __slots__ = ("children", "group", "holds_back", "keeps", "min", "namespaces", "parent", "sums")
 
     def __init__(self, group: QuotaGroup) -> None:
         self.group = group
@@ -80,6 +81,7 @@ class GroupAccount:
         self.children: list[GroupAccount] = []
         self.min: dict[str, int] = {}
         self.keeps: dict[str, int] = {}
+        self.holds_back = False
         self.namespaces: frozenset[str] = frozenset()
         self.sums = UseSums()
 
@@ -113,6 +115,7 @@ class GroupAccount:
             for name, value in self.min.items()
             if (most := self.group.lendable.get(name)) is not None and value > most
         }
+        self.holds_back = bool(self.keeps) or any(child.holds_back for child in self.children)
 
 
 class Compared(msgspec.Struct, frozen=True):

@@ -125,7 +125,7 @@ def takes_guaranteed(state: ClusterState, members: Members, made: GangPreemption
         return False
     if borrows_guaranteed(state.ledger, first.namespace, charge, charges_by_namespace(victims)):
         return True
-    return not keeps_guarantees(state, first, charge, victims)
+    return not keeps_guarantees(state, first, victims)
 
 
 def _orders(cycle: PodCycle, members: Members, now: float) -> Iterator[Members]:

@@ -165,7 +165,7 @@ def borrowers_to_evict(
     asked = charges_of(pod for _, pod in task.members)
     for demand in reclaim_demands(state, first, quota, asked):
         victims = _victims_of(state, task, demand, leaving)
-        if victims is not None and keeps_guarantees(state, first, asked, victims):
+        if victims is not None and keeps_guarantees(state, first, victims):
             return victims
     return None
 

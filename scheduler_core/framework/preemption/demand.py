@@ -113,7 +113,7 @@ def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: 
     table.cover(len(state.index))
     limits = sum_limits(state.ledger, quota, asked, own)
     guaranteeing = counts_guarantees(state.ledger, quota, asked, own)
-    total = with_kept_back(state, pod, quota, total, guaranteeing=guaranteeing)
+    total = with_kept_back(state, pod, quota, total, asked, guaranteeing=guaranteeing)
     need = _with_hidden(state, quota, _sum_need(state, asked, total, limits, guaranteeing=guaranteeing))
     need = np.maximum(need, _own_need(state, asked, quota, own, quota.max))
     need = np.maximum(need, _with_hidden(state, quota, _group_need(state, pod, quota, asked, own)))
@@ -166,7 +166,7 @@ def reclaim_demands(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: R
     table.cover(len(state.index))
     limits = sum_limits(ledger, quota, asked, own)
     guaranteeing = counts_guarantees(ledger, quota, asked, own)
-    total = with_kept_back(state, pod, quota, total, guaranteed=within, guaranteeing=guaranteeing)
+    total = with_kept_back(state, pod, quota, total, asked, guaranteed=within, guaranteeing=guaranteeing)
     need = _sum_need(state, asked, total, limits, guaranteed=within, guaranteeing=guaranteeing)
     need = np.maximum(need, _group_need(state, pod, quota, asked, own))
     available = _available(state, pod)
@@ -262,7 +262,7 @@ def need_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: R
     own, total = nominated_requests(state, pod, guaranteed=True)
     low = {name: quota.min.get(name, 0) for name in relevant(state.ledger, quota)}
     guaranteeing = state.ledger.aggregate == GUARANTEED_RESOURCES and bool(guaranteed(quota))
-    total = with_kept_back(state, pod, quota, total, guaranteed=True, guaranteeing=guaranteeing)
+    total = with_kept_back(state, pod, quota, total, asked, guaranteed=True, guaranteeing=guaranteeing)
     sums = _sum_need(state, asked, total, state.ledger.total_min, guaranteed=True, guaranteeing=guaranteeing)
     sums = np.maximum(sums, _group_need(state, pod, quota, asked, own))
     return np.maximum(_with_hidden(state, quota, sums), _own_need(state, asked, quota, own, low))
@@ -279,7 +279,7 @@ def need_within_guarantees(state: ClusterState, pod: Pod, quota: ElasticQuota, a
     limits = state.ledger.total_min
     if names:
         limits = {name: value for name, value in limits.items() if name in names}
-    total = with_kept_back(state, pod, quota, total, guaranteeing=bool(names))
+    total = with_kept_back(state, pod, quota, total, asked, guaranteeing=bool(names))
     sums = _sum_need(state, asked, total, limits, guaranteeing=bool(names))
     sums = np.maximum(sums, _group_need(state, pod, quota, asked, own))
     need = _with_hidden(state, quota, sums)

@@ -12,7 +12,7 @@ each of the others comes first in turn (`claims`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from scheduler_core.framework.preemption.nominated_sums import nominated_by_quota, own_nominated
@@ -20,22 +20,20 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.fair_shares import ShareScale, WeightedShare, borrows, scale_of
-from scheduler_core.quota.group_limits import nominated_in
-from scheduler_core.quota.ledger import QuotaLedger, charged, less, plus, shift
+from scheduler_core.quota.group_limits import Reading, nominated_in
+from scheduler_core.quota.ledger import QuotaLedger, charged, plus, shift
 from scheduler_core.quota.policy import lendable, reclaimable_from
 from scheduler_core.quota.tree import GroupAccount
 from scheduler_core.state.cluster import ClusterState
 
 # How many quotas come first in turn when what a group borrows is divided.
 MOST_TURNS: Final = 8
-_NOTHING: Final[ResourceList] = {}
 
 
 class Claim(NamedTuple):
     """What may be taken: per namespace and resource, the amount above the min of the quota and of its groups.
 
-    `first` are the namespaces whose pods must go before others, so that a group above the charge comes within
-    its min.
+    `first` are the namespaces of the nearer siblings, whose pods go before others.
     """
 
     loans: dict[str, dict[str, int]]
@@ -76,33 +74,42 @@ class _WayUp:
     """The nodes from a quota up to the root, with the use of each once the charge is added."""
 
     def __init__(self, state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> None:
-        self._ledger = state.ledger
         self._asked = asked
         self._namespace = quota.namespace
         self._own = own_nominated(state, pod)
         self._others = nominated_by_quota(state, pod)
+        self._reading = Reading(state.ledger, self._others, after_leaving=True)
         self.groups = state.ledger.groups_above(quota.namespace)
 
     def highest(self, names: Iterable[str]) -> int:
-        """The highest level that stays within its min: 0 is the quota itself, above it are its groups."""
+        """The highest level that stays within its min: 0 is the quota itself, above it are its groups.
+
+        It is below every group whose max has no room for the charge: only victims in this group make room.
+        """
         known = [name for name in names if self._asked.get(name, 0) > 0]
         found = 0
         for level, group in enumerate(self.groups, start=1):
+            if any(self._with_charge(group, name) > most for name, most in group.group.max.items()):
+                break
             if not self.above_min(group, known):
                 found = level
         return found
 
-    def above_min(self, group: GroupAccount, names: Iterable[str], freed: ResourceList = _NOTHING) -> bool:
-        """Whether a group would be over its min in any of the resources, once `freed` is gone from it."""
-        coming = plus(self._own, nominated_in(self._ledger, group, self._others, without=self._namespace))
+    def above_min(self, group: GroupAccount, names: Iterable[str]) -> bool:
+        """Whether a group would be over its min in any of the resources."""
         return any(
-            group.sums.amount(name, after_leaving=True)
-            + coming.get(name, 0)
-            + self._asked.get(name, 0)
-            - freed.get(name, 0)
+            self._with_charge(group, name) + self._reading.kept_below(group, self.groups, name)
             > group.min.get(name, 0)
             for name in names
         )
+
+    def _with_charge(self, group: GroupAccount, name: str) -> int:
+        """What a group uses with the charge and nominated pods; 0 of what the charge does not ask for."""
+        asked = self._asked.get(name, 0)
+        if not asked:
+            return 0
+        coming = plus(self._own, nominated_in(group, self._others, without=self._namespace))
+        return group.sums.amount(name, after_leaving=True) + coming.get(name, 0) + asked
 
 
 def _borrowers_at(
@@ -141,18 +148,25 @@ def _left(
     left = {}
     for name in reclaimable_from(ledger, quota, borrows=borrows_itself):
         over = used.get(name, 0) - quota.min.get(name, 0)
-        left[name] = min([over, *(_group_left(group, name) for group in chain)])
+        left[name] = min([over, *(_group_left(ledger, group, name) for group in chain)])
     return left
 
 
-def _group_left(group: GroupAccount, name: str) -> int:
-    return group.sums.amount(name, after_leaving=True) - group.min.get(name, 0)
+def _group_left(ledger: QuotaLedger, group: GroupAccount, name: str) -> int:
+    """What a group uses and keeps back above its min; negative: its room."""
+    used = group.sums.amount(name, after_leaving=True)
+    if group.holds_back:
+        reading = Reading(ledger, after_leaving=True)
+        used += sum(reading.kept(child, name) for child in group.children)
+    return used - group.min.get(name, 0)
 
 
 def _shares(ledger: QuotaLedger, scale: ShareScale, borrower: _Borrower) -> list[WeightedShare]:
     """The shares of the groups of a borrower, from the top down, and its own."""
     found = [
-        scale.share({name: max(0, _group_left(group, name)) for name in ledger.total_min}, group.group.weight)
+        scale.share(
+            {name: max(0, _group_left(ledger, group, name)) for name in ledger.total_min}, group.group.weight
+        )
         for group in reversed(borrower.chain)
     ]
     quota = borrower.quota
@@ -161,25 +175,25 @@ def _shares(ledger: QuotaLedger, scale: ShareScale, borrower: _Borrower) -> list
 
 def _divisions(ledger: QuotaLedger, borrowers: Sequence[_Borrower]) -> list[dict[str, dict[str, int]]]:
     """What each borrower may lose, so that no group loses more than it borrows; in different orders."""
-    first = _divided(borrowers)
+    first = _divided(ledger, borrowers)
     found = [first]
     if all(first.get(item.quota.namespace) == item.left for item in borrowers):
         return found
     for index in range(1, min(len(borrowers), MOST_TURNS)):
         order = [borrowers[index], *borrowers[:index], *borrowers[index + 1 :]]
-        division = _divided(order)
+        division = _divided(ledger, order)
         if division not in found:
             found.append(division)
     return found
 
 
-def _divided(borrowers: Sequence[_Borrower]) -> dict[str, dict[str, int]]:
+def _divided(ledger: QuotaLedger, borrowers: Sequence[_Borrower]) -> dict[str, dict[str, int]]:
     spent: dict[tuple[str, str], int] = {}
     found: dict[str, dict[str, int]] = {}
     for quota, chain, left in borrowers:
         may: dict[str, int] = {}
         for name, value in left.items():
-            rest = [_group_left(group, name) - spent.get((group.name, name), 0) for group in chain]
+            rest = [_group_left(ledger, group, name) - spent.get((group.name, name), 0) for group in chain]
             may[name] = min([value, *rest])
             for group in chain:
                 key = (group.name, name)
@@ -188,74 +202,32 @@ def _divided(borrowers: Sequence[_Borrower]) -> dict[str, dict[str, int]]:
     return {namespace: may for namespace, may in found.items() if any(value > 0 for value in may.values())}
 
 
-def keeps_guarantees(state: ClusterState, pod: Pod, charge: ResourceList, victims: Iterable[Pod]) -> bool:
-    """Whether groups keep their min when a charge takes the place of victims of other quotas.
+def keeps_guarantees(state: ClusterState, pod: Pod, victims: Iterable[Pod]) -> bool:
+    """Whether groups keep their min when pods of other quotas go for a pod or for its gang.
 
-    For the groups of victims: in some order, each of them is over its min before a victim goes. For the
-    groups above the charge: each that is not above a victim is within its min then.
+    In some order, each group that is not above the pod is over its min before one of its pods goes.
     """
     ledger, quota = state.ledger, state.ledger.quota_of(pod.namespace)
     if not ledger.tree or quota is None:
         return True
-    gone: dict[str, list[dict[str, int]]] = {}
-    for victim in victims:
-        if victim.namespace != quota.namespace and ledger.quota_of(victim.namespace) is not None:
-            gone.setdefault(victim.namespace, []).append(charged(victim.requests))
-    if not gone:
-        return True
-    # Work above its own min is nobody's claim: it may only use what is free.
-    stays = less(ledger.used(quota.namespace), ledger.leaving(quota.namespace))
-    claimed = {
-        name: min(value, max(0, quota.min.get(name, 0) - stays.get(name, 0)))
-        for name, value in charge.items()
-    }
-    way = _WayUp(state, pod, quota, claimed)
-    chains = {namespace: _chain(ledger, namespace, way.groups) for namespace in gone}
+    groups = ledger.groups_above(quota.namespace)
     lost: dict[str, list[dict[str, int]]] = {}
-    for namespace, amounts in gone.items():
-        for group in chains[namespace]:
-            lost.setdefault(group.name, []).extend(amounts)
+    for victim in victims:
+        for group in ledger.groups_above(victim.namespace):
+            if group not in groups:
+                lost.setdefault(group.name, []).append(charged(victim.requests))
     accounts = ledger.tree.accounts
-    if not all(_lawful(accounts[name], amounts) for name, amounts in lost.items()):
-        return False
-    return all(_claims_rightly(ledger, way, claimed, namespace, gone) for namespace in gone)
+    return all(_lawful(ledger, accounts[name], amounts) for name, amounts in lost.items())
 
 
-def _chain(ledger: QuotaLedger, namespace: str, groups: Sequence[GroupAccount]) -> tuple[GroupAccount, ...]:
-    """The groups above a quota that are not among `groups`."""
-    return tuple(group for group in ledger.groups_above(namespace) if group not in groups)
-
-
-def _lawful(group: GroupAccount, amounts: Sequence[ResourceList]) -> bool:
+def _lawful(ledger: QuotaLedger, group: GroupAccount, amounts: Sequence[ResourceList]) -> bool:
     """Whether a group is over its min before the last of its victims goes."""
     total: dict[str, int] = {}
     for amount in amounts:
         shift(total, amount)
     return any(
-        _group_left(group, name) - total[name] + value > 0
+        _group_left(ledger, group, name) - total[name] + value > 0
         for amount in amounts
         for name, value in amount.items()
         if value > 0
     )
-
-
-def _claims_rightly(
-    ledger: QuotaLedger,
-    way: _WayUp,
-    charge: ResourceList,
-    namespace: str,
-    gone: Mapping[str, Sequence[ResourceList]],
-) -> bool:
-    """Whether the node that claims a victim of a quota is within its min once all victims are gone."""
-    above = ledger.groups_above(namespace)
-    inside = [group for group in way.groups if group not in above]
-    if not inside:
-        return True
-    node = inside[-1]
-    freed: dict[str, int] = {}
-    for space, amounts in gone.items():
-        if node in ledger.groups_above(space):
-            for amount in amounts:
-                shift(freed, amount)
-    names = [name for name, value in charge.items() if value > 0 and name in ledger.total_min]
-    return not way.above_min(node, names, freed)

@@ -34,7 +34,7 @@ class Loans:
 
     `left` int64 [Q, R] is use minus min (negative: room); `limit` the same, at least 0; `counts` bool [Q, R]
     the resources that a quota limits; `first` bool [Q] the quotas whose pods go first: those above their max,
-    and in a tree those that bring a group above the preemptor within its min.
+    and in a tree the nearer ones.
     """
 
     def __init__(self, table: PodTable, demand: Demand, borrowers: Borrowers) -> None:
