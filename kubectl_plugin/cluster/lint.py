@@ -35,13 +35,8 @@ from scheduler_core.model.resources import add
 from scheduler_core.quota import validation
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.shared_resources import risked_guarantees
-from scheduler_core.quota.validation import (
-    BrokenRule,
-    Violation,
-    check_whole,
-    validate_capacity,
-    validate_stored,
-)
+from scheduler_core.quota.validation import BrokenRule, validate_capacity, validate_stored
+from scheduler_core.quota.violations import Violation, check_whole
 
 UNKNOWN_CAPACITY: Final = "note: the sum of min is not checked: you may not list all elasticquotas and nodes"
 UNREAD: Final = "note: constraints of groups are not checked: you may not list configmaps"

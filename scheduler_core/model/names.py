@@ -167,6 +167,8 @@ QUOTA_ENFORCED: Final = "Enforced"
 QUOTA_NO_PLUGIN: Final = "NoPlugin"
 QUOTA_OVERCOMMITTED: Final = "Overcommitted"
 QUOTA_ABOVE_MAX: Final = "AboveMax"
+# The condition of QuotaGroups.
+QUOTA_GROUP_VALID: Final = "Valid"
 
 # Events
 EVENT_SCHEDULED: Final = "Scheduled"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import MOST_COUNTED
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.pod_terms import selected_by_all
-from scheduler_core.framework.preemption.group_loans import Claim, claims
+from scheduler_core.framework.preemption.group_loans import TreeClaim, claims
 from scheduler_core.framework.preemption.group_need import short_of_group_max, with_kept_back
 from scheduler_core.framework.preemption.nominated_sums import nominated_requests
 from scheduler_core.model.groups.gang import group_of
@@ -57,7 +57,7 @@ class Borrowers(msgspec.Struct, frozen=True):
     `excess` is use above max, int64 [Q, R], None if no quota is above its max. `hidden`, int64 [R], is the
     part of it that has to end before the sum over all quotas falls; use of pods without a node need not.
     In a tree, `min` is what the quota keeps by its own min and those of its groups; `first` bool [Q] marks
-    the quotas whose pods go before others (`group_loans.Claim`).
+    the quotas whose pods go before others (`group_loans.TreeClaim`).
     """
 
     quotas: tuple[ElasticQuota, ...]
@@ -170,7 +170,7 @@ def reclaim_demands(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: R
     need = _sum_need(state, asked, total, limits, guaranteed=within, guaranteeing=guaranteeing)
     need = np.maximum(need, _group_need(state, pod, quota, asked, own))
     available = _available(state, pod)
-    turns: Sequence[Claim | None] = (None,)
+    turns: Sequence[TreeClaim | None] = (None,)
     if ledger.tree:
         turns = claims(state, pod, quota, asked, borrows_itself=not within)
     demands = []
@@ -288,7 +288,7 @@ def need_within_guarantees(state: ClusterState, pod: Pod, quota: ElasticQuota, a
 
 
 def _borrowers(
-    state: ClusterState, borrower: ElasticQuota, claim: Claim | None, *, borrows: bool
+    state: ClusterState, borrower: ElasticQuota, claim: TreeClaim | None, *, borrows: bool
 ) -> Borrowers:
     """Quotas over min, without the preemptor's own, and how much each of them borrows.
 

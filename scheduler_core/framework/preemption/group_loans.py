@@ -30,7 +30,7 @@ from scheduler_core.state.cluster import ClusterState
 MOST_TURNS: Final = 8
 
 
-class Claim(NamedTuple):
+class TreeClaim(NamedTuple):
     """What may be taken: per namespace and resource, the amount above the min of the quota and of its groups.
 
     `first` are the namespaces of the nearer siblings, whose pods go before others.
@@ -50,7 +50,7 @@ class _Borrower(NamedTuple):
 
 def claims(
     state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList, *, borrows_itself: bool
-) -> list[Claim]:
+) -> list[TreeClaim]:
     """The claims of a charge to try in order.
 
     `borrows_itself`: only what its quota guarantees stays within min, see `policy.reclaimable_from`.
@@ -58,14 +58,14 @@ def claims(
     ledger = state.ledger
     way = _WayUp(state, pod, quota, asked)
     start = way.highest(reclaimable_from(ledger, quota, borrows=borrows_itself))
-    found: list[Claim] = []
+    found: list[TreeClaim] = []
     nearer: list[_Borrower] = []
     for level in range(start, len(way.groups) + 1):
         here = _borrowers_at(ledger, quota, way.groups, level, borrows_itself=borrows_itself)
         if here or level == start:
             first = frozenset(item.quota.namespace for item in nearer)
             everybody = [*nearer, *here]
-            found += [Claim(loans, first) for loans in _divisions(ledger, everybody)]
+            found += [TreeClaim(loans, first) for loans in _divisions(ledger, everybody)]
             nearer = everybody
     return found
 
