@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from kubectl_plugin.cluster.diagnostics import Diagnostics
+from kubectl_plugin.cluster.group_tree import quota_groups
 from kubectl_plugin.cluster.missing_schedulers import UNKNOWN_SCHEDULERS, missing_scheduler_notes
 from kubectl_plugin.cluster.reading import (
     ListClient,
@@ -33,15 +34,11 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elasti
 from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.model.resources import add
 from scheduler_core.quota import validation
+from scheduler_core.quota.group_validation import Groups, validate_groups
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.shared_resources import risked_guarantees
-from scheduler_core.quota.validation import (
-    BrokenRule,
-    Violation,
-    check_whole,
-    validate_capacity,
-    validate_stored,
-)
+from scheduler_core.quota.validation import BrokenRule, validate_capacity, validate_stored
+from scheduler_core.quota.violations import Violation, check_whole
 
 UNKNOWN_CAPACITY: Final = "note: the sum of min is not checked: you may not list all elasticquotas and nodes"
 UNREAD: Final = "note: constraints of groups are not checked: you may not list configmaps"
@@ -66,10 +63,16 @@ def allocatable(nodes: Iterable[Node]) -> dict[str, int]:
 
 
 def report(
-    quotas: Sequence[ElasticQuota], natives: Sequence[ResourceQuota], capacity: Sequence[BrokenRule] = ()
+    quotas: Sequence[ElasticQuota],
+    natives: Sequence[ResourceQuota],
+    capacity: Sequence[BrokenRule] = (),
+    groups: Groups | None = None,
 ) -> LintReport:
-    """Findings and notes on these quotas, with the findings on the sum of min."""
-    broken = [*validate_stored(quotas, natives), *capacity]
+    """Findings and notes on these quotas, with the findings on the sum of min.
+
+    `groups` are the QuotaGroups by name; None: whether quotas join one rightly is not checked.
+    """
+    broken = [*validate_stored(quotas, natives, groups), *capacity]
     notes = [note for quota in quotas for note in validation.notes(quota, natives)]
     return LintReport(tuple(item.violation for item in broken), tuple(notes))
 
@@ -87,10 +90,16 @@ def lint_quotas(client: ListClient, namespace: str, diagnostics: Diagnostics) ->
         diagnostics.note(UNKNOWN_CAPACITY)
         return len(quotas), report(quotas, natives)
     ledger = QuotaLedger()
+    for group in quota_groups(client, diagnostics):
+        ledger.put_group(group)
     for quota in everyone:
         ledger.put_quota(quota)
     room = allocatable(parsed(nodes, parse_node, diagnostics.unreadable))
-    found = report(quotas, natives, validate_capacity(ledger.total_min, room))
+    groups = ledger.tree.groups
+    found = report(quotas, natives, validate_capacity(ledger.total_min, room), groups)
+    if not namespace:
+        illegal = tuple(item for _, item in validate_groups(groups, ledger.quotas()))
+        found = LintReport((*illegal, *found.violations), found.notes)
     shared = tuple(item.note() for item in risked_guarantees(ledger.quotas(), room))
     return len(quotas), LintReport(found.violations, (*found.notes, *shared))
 

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @click.command(name="get")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--tree", is_flag=True, help="Show all QuotaGroups with their quotas, as a tree.")
 @get_flags
 @global_flags
 @click.pass_context
-def get(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+def get(ctx: click.Context, /, names: tuple[str, ...], tree: bool, **flags: Any) -> None:
     """Show ElasticQuotas, one row per quota and resource.
 
     The figures are computed from live pods and quotas, whether or not a scheduler is running: USED counts
@@ -40,12 +41,28 @@ def get(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
       kubectl elasticquota get -A -L team
       kubectl elasticquota get -w
       kubectl elasticquota get -A -o json
+      kubectl elasticquota get --tree
     """
     from kubectl_plugin.cluster.object_source import OneKind
     from kubectl_plugin.commands.get import run_get
     from scheduler_core.model.kinds import ELASTIC_QUOTAS
 
-    run_get(ctx, OneKind(ELASTIC_QUOTAS), names, GetOptions(**flags), print_table)
+    options = GetOptions(**flags)
+    if tree:
+        _print_tree(ctx, names, options)
+        return
+    run_get(ctx, OneKind(ELASTIC_QUOTAS), names, options, print_table)
+
+
+def _print_tree(ctx: click.Context, names: tuple[str, ...], options: GetOptions) -> None:
+    """Print the tree of the whole cluster. Raises UsageError for flags that choose or change rows."""
+    from kubectl_plugin.cluster.session import CommandSession
+    from kubectl_plugin.commands.elasticquota_group_tree import print_group_tree
+
+    output = options.output.format
+    if names or options.watching or options.sort_by or output not in ("table", "json", "yaml"):
+        raise click.UsageError("--tree shows the whole tree, as a table, JSON or YAML.")
+    print_group_tree(CommandSession.of(ctx), output, show_headers=not options.no_headers)
 
 
 def print_table(

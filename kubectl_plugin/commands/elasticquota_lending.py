@@ -84,12 +84,15 @@ def lending(ctx: click.Context, /, output: str, no_headers: bool, watch: bool, s
 def gather(client: ListClient, diagnostics: Diagnostics) -> QuotaLedger:
     """The quota ledger of the whole cluster: loans cross namespaces. Raises the ApiError tree."""
     from kubectl_plugin.cluster.cluster_view import ClusterView
+    from kubectl_plugin.cluster.group_tree import quota_groups
     from kubectl_plugin.cluster.reading import UNFINISHED, ListScope, list_raw, parsed
     from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
     from scheduler_core.model.pods.pod import parse_pod
     from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 
     view = ClusterView()
+    for group in quota_groups(client, diagnostics):
+        view.ledger.put_group(group)
     quotas = list_raw(client, ELASTIC_QUOTAS, ListScope())
     for quota in parsed(quotas, parse_elastic_quota, diagnostics.unreadable):
         view.put_quota(quota)

@@ -85,7 +85,10 @@ CHAPTERS: Final = {
     15: Chapter("A JobSet and a Job with their real controllers are gangs", real_controllers, real=True),
     16: Chapter("Why a gang waits, and what starts it", why_it_waits),
     17: Chapter(
-        "Two teams that borrow come to equal shares", fair_shares, _LABS, "bio quota nvidia.com/gpu 5 2 - - 3 0"
+        "Two teams that borrow come to equal shares",
+        fair_shares,
+        _LABS,
+        "bio quota nvidia.com/gpu 5 2 10 - 3 0",
     ),
 }
 ADVICE: Final = "`make demo-controllers`"

@@ -13,24 +13,27 @@ _GET: Final = "kubectl elasticquota get -A"
 
 def fair_shares(play: Player) -> None:
     """The first comer borrows all that is idle; the second one takes half of it by fair moves."""
-    play.say("Ten GPUs: astro and bio are guaranteed 2 each, and a third team, which is idle, is guaranteed 6.")
+    play.say("Ten GPUs. astro and bio are guaranteed 2 each; a third team, which is idle, is guaranteed 6.")
     play.do(f"kubectl apply -f {FILES}/quotas.yaml")
     for namespace in ("astro", "bio"):
         play.scheduled_by_muster(namespace)
     play.say("astro comes first and asks for all ten GPUs. It borrows eight of them.")
     play.do(f"kubectl apply -f {FILES}/1-astro-borrows.yaml")
-    play.look(_GET, f"astro quota {_GPU} 10 2 - - 8 0", f"idle quota {_GPU} 0 6 - - 0 6")
+    play.look(_GET, f"astro quota {_GPU} 10 2 10 - 8 0", f"idle quota {_GPU} 0 6 10 - 0 6")
     play.say(
-        "bio asks for six. Two are guaranteed to it, and it takes them back. For the other four it would borrow,",
-        "as astro does. A quota that borrows less may take from one that borrows more, until both borrow alike:",
+        "bio asks for six. Two are guaranteed to it: it takes them back. The other four it has to borrow.",
+        "A quota that borrows less may take from one that borrows more, until both borrow alike:",
     )
     play.do(f"kubectl apply -f {FILES}/2-bio-comes-later.yaml")
     play.look(
         f"{_GET} -o wide",
-        f"astro quota {_GPU} 5 2 - - 3 0",
+        f"astro quota {_GPU} 5 2 10 - 3 0",
         "WEIGHT SHARE ENTITLED",
-        f"bio quota {_GPU} 5 2 - - 3 0",
+        f"bio quota {_GPU} 5 2 10 - 3 0",
     )
     play.say("The share is what a quota borrows, divided by all that is guaranteed: 3/10 each.")
-    play.look("kubectl get events -n astro --field-selector reason=Preempted", "a fair move for ElasticQuota bio/quota")
-    play.say("With the annotation muster.dev/weight a team gets a larger part, or only what nobody else wants.")
+    play.look(
+        "kubectl get events -n astro --field-selector reason=Preempted",
+        "a fair move for ElasticQuota bio/quota",
+    )
+    play.say("The annotation muster.dev/weight gives a team a larger part, or only what nobody else wants.")

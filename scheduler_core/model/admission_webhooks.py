@@ -37,6 +37,7 @@ from scheduler_core.model.kinds import (
     NATIVE_POD_GROUPS,
     POD_GROUPS,
     PODS,
+    QUOTA_GROUPS,
     RESOURCE_QUOTAS,
     VALIDATING_WEBHOOKS,
     X_POD_GROUPS,
@@ -132,7 +133,12 @@ def validating_configuration(
     moves["failurePolicy"] = "Ignore"
     moves["matchConditions"] = [{"name": "changes-group-or-charge", "expression": _changes_what_stays()}]
     placement = _placement_entries(client, names)
-    return _configuration(VALIDATING_WEBHOOKS, [quotas, deletion, native, groups, pods, moves, *placement])
+    tree = _entry("quotagroups.validate.muster.dev", client, QUOTA_GROUPS, ("CREATE", "UPDATE"), names)
+    felling = _entry("quotagroups.delete.muster.dev", client, QUOTA_GROUPS, ("DELETE",), names)
+    tree["failurePolicy"] = "Fail"
+    felling["failurePolicy"] = "Ignore"
+    entries = [quotas, deletion, native, groups, pods, moves, *placement, tree, felling]
+    return _configuration(VALIDATING_WEBHOOKS, entries)
 
 
 def _entry(
@@ -151,7 +157,7 @@ def _entry(
                 "apiVersions": list(resource.versions or (resource.version,)),
                 "resources": [resource.plural],
                 "operations": list(operations),
-                "scope": "Namespaced",
+                "scope": "Namespaced" if resource.namespaced else "Cluster",
             }
         ],
         "namespaceSelector": {

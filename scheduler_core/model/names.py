@@ -101,6 +101,8 @@ WEIGHT_ANNOTATION: Final = "muster.dev/weight"
 MIN_RUNTIME_ANNOTATION: Final = "muster.dev/min-runtime"
 RECLAIM_MIN_RUNTIME_ANNOTATION: Final = "muster.dev/reclaim-min-runtime"
 CHECKPOINTED_AT_ANNOTATION: Final = "muster.dev/checkpointed-at"
+# On ElasticQuotas: the QuotaGroup that the quota belongs to.
+QUOTA_GROUP_LABEL: Final = "muster.dev/quota-group"
 DEFAULT_GROUP_ANNOTATION: Final = "muster.dev/default-group"
 # Label with the uid of the group, on running members and on the budget that protects them; and the prefix of
 # the name of that budget.
@@ -165,6 +167,8 @@ QUOTA_ENFORCED: Final = "Enforced"
 QUOTA_NO_PLUGIN: Final = "NoPlugin"
 QUOTA_OVERCOMMITTED: Final = "Overcommitted"
 QUOTA_ABOVE_MAX: Final = "AboveMax"
+# The condition of QuotaGroups.
+QUOTA_GROUP_VALID: Final = "Valid"
 
 # Events
 EVENT_SCHEDULED: Final = "Scheduled"

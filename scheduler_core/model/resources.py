@@ -56,6 +56,20 @@ def check_count(raw: Mapping[str, Any] | None, path: str, most: int = MAX_RESOUR
         raise ModelError(path, f"{len(raw)} resources are too many (at most {most})")
 
 
+def quota_amounts(raw: Mapping[str, Any] | None, path: str) -> dict[str, int]:
+    """The amounts of a quota: valid, not negative, of qualified resources; ModelError names `path[resource]`.
+
+    Rounded down: a quota never gives more than it says.
+    """
+    check_count(raw, path)
+    values = parse_resource_list(raw, path, rounding="down")
+    for name in values:
+        problem = name_problem(name)
+        if problem:
+            raise ModelError(f"{path}[{name}]", f"{name!r} {problem}")
+    return values
+
+
 def name_problem(name: str) -> str | None:
     """The reason why a resource name is not acceptable in a quota, or None.
 

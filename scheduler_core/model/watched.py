@@ -21,6 +21,7 @@ from scheduler_core.model.kinds import (
     PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    QUOTA_GROUPS,
     RESERVATION_LEDGERS,
     STORAGE_CLASSES,
     X_POD_GROUPS,
@@ -32,6 +33,7 @@ from scheduler_core.model.node_metric import parse_node_metric
 from scheduler_core.model.pdb import parse_pdb
 from scheduler_core.model.pods.pod import parse_pod
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
+from scheduler_core.model.quotas.quota_group import parse_quota_group
 from scheduler_core.model.quotas.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.storage import (
     parse_csi_node,
@@ -48,6 +50,7 @@ WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
     (NODES, parse_node),
     (NODE_METRICS, parse_node_metric),
     (NAMESPACES, parse_namespace),
+    (QUOTA_GROUPS, parse_quota_group),
     (ELASTIC_QUOTAS, parse_elastic_quota),
     (POD_DISRUPTION_BUDGETS, parse_pdb),
     (STORAGE_CLASSES, parse_storage_class),
@@ -61,5 +64,5 @@ WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
 )
 # Watched only where Coscheduling asks for it (`compositePodGroups`).
 COMPOSITES: Final[tuple[Resource, Parse]] = (COMPOSITE_POD_GROUPS, parse_composite)
-# Kinds that Muster does not install: a cluster may lack them.
-OPTIONAL: Final = frozenset({X_POD_GROUPS, NATIVE_POD_GROUPS, COMPOSITE_POD_GROUPS})
+# Kinds that a cluster may lack: Muster does not install them, or an upgrade of its chart did not.
+OPTIONAL: Final = frozenset({X_POD_GROUPS, NATIVE_POD_GROUPS, COMPOSITE_POD_GROUPS, QUOTA_GROUPS})

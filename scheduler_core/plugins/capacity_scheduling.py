@@ -16,6 +16,7 @@ from scheduler_core.framework.preemption.fair_demand import (
     fair_demand,
     why_no_fair_move,
 )
+from scheduler_core.framework.preemption.group_loans import keeps_guarantees
 from scheduler_core.framework.preemption.search import VictimSearch
 from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.quota_obstacles import beside_own_quota, own_quota_hints, refusal_of
@@ -78,8 +79,11 @@ class CapacityScheduling:
             for demand in (turn for found in demands for turn in demands_in_order(state.table, found)):
                 result = VictimSearch(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
                 if result.status.ok:
-                    return result
-                if later := comes_of_age(demand):
+                    # What each quota may lose is bounded beforehand, but pods that go together may exceed it.
+                    if demand.borrowers is None or keeps_guarantees(state, pod, result.victims):
+                        return result
+                    result = refused("No set of victims leaves every QuotaGroup its min")
+                elif later := comes_of_age(demand):
                     waits = msgspec.structs.replace(refused(later), due=demand.until)
             result = waits or result
         return self._move_fairly(cycle, cycle.evaluation, quota) or result

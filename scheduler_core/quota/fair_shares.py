@@ -70,8 +70,10 @@ class ShareScale:
 
 
 def scale_of(ledger: QuotaLedger) -> ShareScale:
-    """The scale for the shares of all binding quotas."""
-    return ShareScale(ledger.total_min, {quota.sharing.weight for quota in ledger.quotas()})
+    """The scale for the shares of all binding quotas, and of the groups above them."""
+    weights = {quota.sharing.weight for quota in ledger.quotas()}
+    weights |= {group.weight for group in ledger.tree.groups.values()}
+    return ShareScale(ledger.total_min, weights)
 
 
 def borrows(

@@ -12,14 +12,17 @@ quicker than any array, and the command line needs no numpy.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import ALL_RESOURCES, PODS, Aggregate
 from scheduler_core.model.quotas.borrowing import FIRST_COME_FIRST_SERVED, Borrowing
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.group_accounts import NO_GROUPS, Ancestors, GroupAccounts
+from scheduler_core.quota.use_sums import Share, UseSums
 
 
 class LedgerError(MusterError):
@@ -32,35 +35,22 @@ class LedgerError(MusterError):
         super().__init__(namespace, uid, problem)
 
 
-class Share(NamedTuple):
-    """The part of a quota in the sums over all quotas, of one resource.
-
-    `used` is its use up to its max: use above max counts against its own quota only.
-    `leaving`, `unplaced` and `both` are what of this ends with the pods on their way out, with what it holds
-    above min for pods that have no node, and with both.
-    """
-
-    used: int
-    leaving: int
-    unplaced: int
-    both: int
-
-
 class Account:
     """The use of one namespace, and its quotas (oldest first).
 
     `leaving` and `unplaced` are the parts of `used` that are on their way out, and that are charged for pods
-    without a node.
+    without a node. `groups` are the groups above the quota that binds, the nearest first.
     """
 
     __slots__ = (
-        *("charges", "known", "leaving", "leaving_uids", "namespace"),
+        *("charges", "groups", "known", "leaving", "leaving_uids", "namespace"),
         *("quotas", "unplaced", "unplaced_uids", "used"),
     )
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self.charges: dict[str, ResourceList] = {}
+        self.groups: Ancestors = NO_GROUPS
         self.leaving: dict[str, int] = {}
         self.unplaced: dict[str, int] = {}
         # Values derived from use and quotas, until one of them changes.
@@ -111,25 +101,28 @@ def charged(requests: ResourceList) -> dict[str, int]:
 class QuotaLedger:
     """Use per namespace, and the sums over all quotas that borrowing is bounded by.
 
-    `total_used[r]` and `total_min[r]` run over namespaces that have a quota. A resource is in `total_min`
-    exactly if some binding quota names it in `min`; others are outside the aggregate rule. What a
+    `total_used[r]` runs over namespaces that have a quota, `total_min[r]` over the children of the root: the
+    groups without a parent, and the quotas without a group. A resource is in `total_min` exactly if one of
+    them names it in `min`; others are outside the aggregate rule. What a
     quota uses above its max is not in `total_used`. `total_leaving` and `total_unplaced` are parts of it, and
     `total_both` is the part that ends with either (see `Share`). `unguaranteed` are the parts of these four
     that quotas use which guarantee nothing of the resource. `aggregate` says how the rules read the sums
-    (`scheduler_core.quota.aggregate`); no sum depends on it. `borrowing` are the rules among borrowers.
+    (`scheduler_core.quota.aggregate`); no sum depends on it. `borrowing` are the rules among borrowers,
+    `tree` the groups above the quotas.
     """
 
     def __init__(self, aggregate: Aggregate = ALL_RESOURCES) -> None:
         self.aggregate: Aggregate = aggregate
         self.borrowing: Borrowing = FIRST_COME_FIRST_SERVED
         self._accounts: dict[str, Account] = {}
+        self.tree = GroupAccounts()
+        # The sum of min of all quotas, whatever their groups; and how many name each resource.
+        self._flat_min: dict[str, int] = {}
         self._min_named: dict[str, int] = {}
-        self.total_used: dict[str, int] = {}
-        self.total_min: dict[str, int] = {}
-        self.total_leaving: dict[str, int] = {}
-        self.total_unplaced: dict[str, int] = {}
-        self.total_both: dict[str, int] = {}
-        self.unguaranteed: tuple[dict[str, int], ...] = ({}, {}, {}, {})
+        self.total_min: dict[str, int] = self._flat_min
+        self._sums = UseSums()
+        self.total_used, self.total_leaving, self.total_unplaced, self.total_both = self._sums.parts
+        self.unguaranteed = self._sums.unguaranteed
         self.version = 0
         # Grows when the quota that binds in a namespace changes in more than its status.
         self.quotas_version = 0
@@ -167,8 +160,10 @@ class QuotaLedger:
         self._count_min(account, -1)
         self._count(account, account.used, -1)
         account.quotas = quotas
+        account.groups = self.tree.above(account.quota)
         self._count_min(account, +1)
         self._count(account, account.used, +1)
+        self._sum_min()
         for other in self._accounts.values():
             other.known.clear()
         self.version += 1
@@ -177,26 +172,59 @@ class QuotaLedger:
 
     def _count_min(self, account: Account, sign: int) -> None:
         for name, value in account.quotas[0].min.items() if account.quotas else ():
-            self.total_min[name] = self.total_min.get(name, 0) + sign * value
+            self._flat_min[name] = self._flat_min.get(name, 0) + sign * value
             self._min_named[name] = self._min_named.get(name, 0) + sign
             if not self._min_named[name]:
-                del self._min_named[name], self.total_min[name]
+                del self._min_named[name], self._flat_min[name]
+
+    def _sum_min(self) -> None:
+        """Set what groups guarantee, and the sum of min of the root's children."""
+        self.total_min = self.tree.guarantee(self.quotas()) if self.tree else self._flat_min
 
     def _count(self, account: Account, names: Iterable[str], sign: int) -> None:
         """Take what a quota adds to the sums of some resources in (+1), or out (-1) before it changes."""
+        self._count_in([self._sums, *(above.sums for above in account.groups)], account, names, sign)
+
+    def _count_in(self, every: Sequence[UseSums], account: Account, names: Iterable[str], sign: int) -> None:
         quota = account.quota
         if quota is None:
             return
-        totals = (self.total_used, self.total_leaving, self.total_unplaced, self.total_both)
         for name in names:
-            share = account.share(quota, name)
-            for total, value in zip(totals, share, strict=True):
-                if value:
-                    total[name] = total.get(name, 0) + sign * value
-            if not quota.min.get(name):
-                for total, value in zip(self.unguaranteed, share, strict=True):
-                    if value:
-                        total[name] = total.get(name, 0) + sign * value
+            share, guarantees = account.share(quota, name), bool(quota.min.get(name))
+            for sums in every:
+                sums.count(name, share, sign, guarantees=guarantees)
+
+    # Groups
+
+    def put_group(self, group: QuotaGroup) -> None:
+        """Add a group, or replace the one of the same name."""
+        old = self.tree.groups.get(group.name)
+        self.tree.groups[group.name] = group
+        if old is not None and old.rules() == group.rules():
+            self.tree.accounts[group.name].group = group
+        else:
+            self._regroup()
+
+    def remove_group(self, name: str) -> None:
+        """Forget a group; what it contained belongs to no group."""
+        if self.tree.groups.pop(name, None) is not None:
+            self._regroup()
+
+    def _regroup(self) -> None:
+        for account in self._accounts.values():
+            account.groups = NO_GROUPS
+            account.known.clear()
+        self.tree.rebuild()
+        for account in self._accounts.values():
+            account.groups = self.tree.above(account.quota)
+            if account.groups:
+                self._count_in([above.sums for above in account.groups], account, account.used, +1)
+        self._sum_min()
+        self.version += 1
+
+    def groups_above(self, namespace: str) -> Ancestors:
+        """The groups above the quota of a namespace, the nearest first."""
+        return self._accounts.get(namespace, _UNKNOWN).groups
 
     def quota_of(self, namespace: str) -> ElasticQuota | None:
         """The quota that binds in the namespace, or None."""
@@ -307,25 +335,27 @@ class QuotaLedger:
             self._count(account, amounts, +1)
         else:
             # The same amounts as `charged`, without a new dict for every pod.
-            quota = account.quotas[0] if account.quotas else None
             for name, value in requests.items():
                 if value and name != PODS:
-                    self._add(account.used, quota, name, sign * value)
-            self._add(account.used, quota, PODS, sign)
+                    self._add(account, name, sign * value)
+            self._add(account, PODS, sign)
         self._changed(account)
 
-    def _add(self, used: dict[str, int], quota: ElasticQuota | None, name: str, more: int) -> None:
-        """Count more of one resource under the quota that binds, if any."""
+    def _add(self, account: Account, name: str, more: int) -> None:
+        """Count more of one resource in a namespace, and under the quota that binds, if any."""
+        used = account.used
         before = used.get(name, 0)
         after = used[name] = before + more
-        if quota is not None:
-            limit = quota.max.get(name)
-            if limit is not None and (before > limit or after > limit):
-                more = min(after, limit) - min(before, limit)
-            self.total_used[name] = self.total_used.get(name, 0) + more
-            if not quota.min.get(name):
-                open_use = self.unguaranteed[0]
-                open_use[name] = open_use.get(name, 0) + more
+        if not account.quotas:
+            return
+        quota = account.quotas[0]
+        limit = quota.max.get(name)
+        if limit is not None and (before > limit or after > limit):
+            more = min(after, limit) - min(before, limit)
+        guarantees = bool(quota.min.get(name))
+        self._sums.add(name, more, guarantees=guarantees)
+        for group in account.groups:
+            group.sums.add(name, more, guarantees=guarantees)
 
     def _move_unplaced(self, account: Account, uid: str, sign: int) -> None:
         amounts = charged(account.charges[uid])
@@ -405,6 +435,8 @@ class QuotaLedger:
         """A sentence for each broken invariant (sums equal their parts); empty if all hold."""
         problems: list[str] = []
         fresh = QuotaLedger()
+        for group in self.tree.groups.values():
+            fresh.put_group(group)
         for namespace, account in self._accounts.items():
             for quota in account.quotas:
                 fresh.put_quota(quota)
@@ -424,13 +456,20 @@ class QuotaLedger:
         for known, right in zip(self.unguaranteed, fresh.unguaranteed, strict=True):
             if not _equal(known, right):
                 problems.append(f"unguaranteed is {known}, the quotas sum to {right}")
-        return problems
+        return [*problems, *self.tree.differences(fresh.tree)]
 
 
 def shift(totals: dict[str, int], amounts: ResourceList, sign: int = 1) -> None:
     """Add amounts to totals in place, or take them away with a sign of -1."""
     for name, value in amounts.items():
         totals[name] = totals.get(name, 0) + sign * value
+
+
+def plus(left: ResourceList, right: ResourceList) -> dict[str, int]:
+    """The sum of two lists."""
+    total = dict(left)
+    shift(total, right)
+    return total
 
 
 def less(left: ResourceList, right: ResourceList) -> ResourceList:

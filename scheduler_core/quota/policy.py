@@ -20,19 +20,23 @@ from scheduler_core.quota.aggregate import (
     sum_limits,
 )
 from scheduler_core.quota.aggregate import guaranteed as guaranteed_by
-from scheduler_core.quota.ledger import QuotaLedger, charged, less, shift
+from scheduler_core.quota.group_limits import Checked, Exceeded, KeptBack, Reading, group_refusal, kept_back
+from scheduler_core.quota.ledger import QuotaLedger, charged, less, plus
 
-Rule = Literal["max", "sum(min)"]
-# The use that each rule limits, and what helps where the name of the rule does not say it.
-_WORDING: Final[dict[Rule, tuple[str, str]]] = {
-    "max": ("used", ""),
+Rule = Literal["max", "group max", "sum(min)"]
+# The use that each rule limits, its limit, and what helps where that does not say it.
+_WORDING: Final[dict[Rule, tuple[str, str, str]]] = {
+    "max": ("used", "max", ""),
+    "group max": ("used by all quotas of QuotaGroup", "its max", ""),
     "sum(min)": (
         "used by all quotas",
+        "sum(min)",
         ", the sum of min of all quotas; raise a min, or wait until pods end",
     ),
 }
 
 _NOTHING: Final[ResourceList] = {}
+_NO_QUOTAS: Final[Mapping[str, ResourceList]] = {}
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -40,6 +44,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     `used` counts running pods, `nominated` pods that have preempted others and wait for their node, `held`
     what the quota holds for waiting groups; `holder` names the first of these and the end of its hold.
+    `group` is the QuotaGroup whose max refuses, or the first one that keeps back a part of its min (`kept`).
     """
 
     quota: str
@@ -51,6 +56,8 @@ class Refusal(msgspec.Struct, frozen=True):
     limit: int
     held: int = 0
     holder: str = ""
+    group: str = ""
+    kept: int = 0
 
     def __str__(self) -> str:
         def text(value: int) -> str:
@@ -58,11 +65,14 @@ class Refusal(msgspec.Struct, frozen=True):
 
         nominated = f" + nominated {text(self.nominated)}" if self.nominated else ""
         held = f" + held {text(self.held)}" if self.held else ""
+        kept = f" + kept back {text(self.kept)} by QuotaGroup {self.group}" if self.kept else ""
         reason = f"held for {self.holder}: " if self.holder else ""
-        scope, helps = _WORDING[self.rule]
+        scope, limit, helps = _WORDING[self.rule]
+        if self.rule == "group max":
+            scope += f" {self.group}"
         return (
-            f"{reason}ElasticQuota {self.quota}: {scope} {self.resource}={text(self.used)}{nominated}{held} "
-            f"+ requested {text(self.asked)} exceeds {self.rule}={text(self.limit)}{helps}"
+            f"{reason}ElasticQuota {self.quota}: {scope} {self.resource}={text(self.used)}{nominated}{held}"
+            f"{kept} + requested {text(self.asked)} exceeds {limit}={text(self.limit)}{helps}"
         )
 
 
@@ -73,6 +83,7 @@ def admit(
     *,
     nominated: ResourceList = _NOTHING,
     nominated_total: ResourceList = _NOTHING,
+    nominated_by: Mapping[str, ResourceList] = _NO_QUOTAS,
     after_leaving: bool = False,
     beyond_max: bool = False,
     held: ResourceList = _NOTHING,
@@ -89,6 +100,8 @@ def admit(
     With `after_leaving`, pods on their way out do not count. With `beyond_max`, the rule max is not checked.
     `held` is what the quota holds for waiting groups that go before the pod. It counts as use of the quota,
     in the second rule only if the min of the quota has no room for both; other quotas never see it.
+    Groups above the quota limit it by their max, and other groups keep back what they do not lend
+    (`quota.group_limits`); `nominated_by` is what nominated pods of other quotas will use, by namespace.
     """
     return admit_charge(
         ledger,
@@ -96,6 +109,7 @@ def admit(
         charged(requests),
         nominated=nominated,
         nominated_total=nominated_total,
+        nominated_by=nominated_by,
         after_leaving=after_leaving,
         beyond_max=beyond_max,
         held=held,
@@ -110,6 +124,7 @@ def admit_charge(
     *,
     nominated: ResourceList = _NOTHING,
     nominated_total: ResourceList = _NOTHING,
+    nominated_by: Mapping[str, ResourceList] = _NO_QUOTAS,
     after_leaving: bool = False,
     beyond_max: bool = False,
     held: ResourceList = _NOTHING,
@@ -124,36 +139,43 @@ def admit_charge(
         used = less(used, ledger.leaving(namespace))
     unplaced = any(ledger.total_unplaced.values())
     guaranteed = unplaced and charge_within_min(ledger, quota, demand, nominated)
-    before = _sum(nominated, held) if held else nominated
-    total_used = ledger.in_use(
-        after_leaving=after_leaving,
-        guaranteed=guaranteed,
-        guaranteeing=counts_guarantees(ledger, quota, demand, before),
-    )
+    before = plus(nominated, held) if held else nominated
+    guaranteeing = counts_guarantees(ledger, quota, demand, before)
+    total_used = ledger.in_use(after_leaving=after_leaving, guaranteed=guaranteed, guaranteeing=guaranteeing)
     held_total = held
     if held and charge_within_min(ledger, quota, demand, before):
         held_total = _NOTHING
     sums = sum_limits(ledger, quota, demand, before)
-    rules: tuple[tuple[Rule, ResourceList, ResourceList, ResourceList, ResourceList], ...] = (
-        ("max", quota.max, used, nominated, held),
-        ("sum(min)", sums, total_used, nominated_total, held_total),
+    own = Checked(demand, nominated, held)
+    refused = None if beyond_max else own.beyond(quota.max, used)
+    if refused is not None:
+        return _refusal(quota, "max", refused, holder)
+    kept = KeptBack({})
+    if ledger.tree:
+        in_groups = group_refusal(ledger, quota, own, nominated_by, after_leaving=after_leaving)
+        if in_groups is not None:
+            group, refused = in_groups
+            return _refusal(quota, "group max", refused, holder, group)
+        reading = Reading(ledger, nominated_by, after_leaving, guaranteed, guaranteeing)
+        kept = kept_back(reading, quota, demand)
+    refused = Checked(demand, nominated_total, held_total, kept.amounts).beyond(sums, total_used)
+    return None if refused is None else _refusal(quota, "sum(min)", refused, holder, kept.group)
+
+
+def _refusal(quota: ElasticQuota, rule: Rule, numbers: Exceeded, holder: str, group: str = "") -> Refusal:
+    return Refusal(
+        quota.key,
+        rule,
+        numbers.resource,
+        numbers.used,
+        numbers.nominated,
+        numbers.asked,
+        numbers.limit,
+        numbers.held,
+        holder if numbers.held else "",
+        group if numbers.kept or rule == "group max" else "",
+        numbers.kept,
     )
-    names = sorted(demand)
-    for rule, limits, taken, others, kept in rules[1:] if beyond_max else rules:
-        for name in names:
-            asked, limit = demand[name], limits.get(name)
-            if asked > 0 and limit is not None:
-                in_use, extra, share = taken.get(name, 0), others.get(name, 0), kept.get(name, 0)
-                if in_use + extra + share + asked > limit:
-                    text = holder if share else ""
-                    return Refusal(quota.key, rule, name, in_use, extra, asked, limit, share, text)
-    return None
-
-
-def _sum(one: ResourceList, other: ResourceList) -> ResourceList:
-    total = dict(one)
-    shift(total, other)
-    return total
 
 
 def relevant(ledger: QuotaLedger, quota: ElasticQuota) -> set[str]:

@@ -10,7 +10,7 @@ left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -18,19 +18,11 @@ from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.ledger import QuotaLedger, shift
+from scheduler_core.quota.group_validation import LABEL_FIELD, Groups, check_membership, sum_of_min
+from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.violations import Violation, check_whole, resource_of
 
-
-class Violation(msgspec.Struct, frozen=True):
-    """A broken rule: the object, its field and value, and the rule as text."""
-
-    subject: str
-    field: str
-    value: str
-    rule: str
-
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.field}={self.value} {self.rule}"
+_NO_GROUPS: Final[Groups] = {}
 
 
 def _subject(quota: ElasticQuota) -> str:
@@ -51,18 +43,6 @@ def check_bounds(quota: ElasticQuota) -> list[Violation]:
         for name, low in sorted(quota.min.items())
         if name in quota.max and low > quota.max[name]
     ]
-
-
-def check_whole(subject: str, fractional: Iterable[tuple[str, str]]) -> list[Violation]:
-    """Whole numbers of what is counted: `fractional` are the fields with fractions, and their texts."""
-    return [
-        Violation(subject, field, text, f"is not a whole number, as {_resource_of(field)} is counted")
-        for field, text in fractional
-    ]
-
-
-def _resource_of(field: str) -> str:
-    return field.partition("[")[2].rstrip("]")
 
 
 def check_use(quota: ElasticQuota) -> list[Violation]:
@@ -105,7 +85,7 @@ def check_resource_quota(native: ResourceQuota, quotas: Iterable[ElasticQuota]) 
     limits = native.hard_of_requests()
     for quota in quotas:
         for violation in check_hard(quota, [native]):
-            name = _resource_of(violation.field)
+            name = resource_of(violation.field)
             key, hard = limits[name]
             found.append(
                 Violation(
@@ -141,19 +121,21 @@ def check_single(quota: ElasticQuota, others: Iterable[ElasticQuota]) -> list[Vi
 
 
 def check_capacity(
-    quota: ElasticQuota, others: Iterable[ElasticQuota], allocatable: ResourceList
+    quota: ElasticQuota,
+    others: Iterable[ElasticQuota],
+    allocatable: ResourceList,
+    groups: Groups = _NO_GROUPS,
 ) -> list[Violation]:
     """Sum of min over all quotas <= allocatable of all schedulable nodes, for the resources `quota` names.
 
-    `others` are the binding quotas of all other namespaces. A resource that no node has counts as 0.
+    `others` are the binding quotas of all other namespaces, `groups` the QuotaGroups above them by name. A
+    resource that no node has counts as 0.
     """
-    rest: dict[str, int] = {}
-    for other in others:
-        if other.namespace != quota.namespace:
-            shift(rest, other.min)
+    beside = (other for other in others if other.namespace != quota.namespace)
+    totals = sum_of_min([*beside, quota], groups)
     found: list[Violation] = []
     for name, value in sorted(quota.min.items()):
-        total, room = rest.get(name, 0) + value, allocatable.get(name, 0)
+        total, room = totals[name], allocatable.get(name, 0)
         if value and total > room:
             rule = (
                 f"makes the sum of min {format_resource(name, total)}, "
@@ -198,7 +180,7 @@ def notes(quota: ElasticQuota, resource_quotas: Iterable[ResourceQuota]) -> list
     return found
 
 
-Rule = Literal["whole", "bounds", "hard", "single", "sharing", "capacity", "max"]
+Rule = Literal["whole", "bounds", "hard", "single", "sharing", "capacity", "max", "tree"]
 
 
 class BrokenRule(msgspec.Struct, frozen=True):
@@ -213,13 +195,15 @@ class ValidationContext(msgspec.Struct, frozen=True, eq=False):
     """The objects that a quota is validated against.
 
     `siblings` are the quotas of its namespace, `others` one quota of each other namespace, `natives` the
-    ResourceQuotas. `room` is the allocatable of all schedulable nodes; None: the sum of min is not checked.
+    ResourceQuotas, `groups` the QuotaGroups by name; None: membership is not checked. `room` is the
+    allocatable of all schedulable nodes; None: the sum of min is not checked.
     """
 
     siblings: Sequence[ElasticQuota] = ()
     others: Sequence[ElasticQuota] = ()
     natives: Sequence[ResourceQuota] = ()
     room: ResourceList | None = None
+    groups: Groups | None = None
 
 
 def broken_rules(quota: ElasticQuota, beside: ValidationContext) -> list[BrokenRule]:
@@ -229,8 +213,11 @@ def broken_rules(quota: ElasticQuota, beside: ValidationContext) -> list[BrokenR
     found += [BrokenRule("hard", item, quota) for item in check_hard(quota, beside.natives)]
     found += [BrokenRule("single", item, quota) for item in check_single(quota, beside.siblings)]
     found += [BrokenRule("sharing", item, quota) for item in check_sharing(quota)]
+    if beside.groups is not None:
+        joined = check_membership(quota, beside.groups, beside.others)
+        found += [BrokenRule("tree", item, quota) for item in joined]
     if beside.room is not None:
-        capacity = check_capacity(quota, beside.others, beside.room)
+        capacity = check_capacity(quota, beside.others, beside.room, beside.groups or {})
         found += [BrokenRule("capacity", item, quota) for item in capacity]
     return list(dict.fromkeys(found))
 
@@ -255,17 +242,23 @@ def _worsened(broken: BrokenRule, new: ElasticQuota, old: ElasticQuota) -> bool:
         return False
     if broken.rule == "sharing":
         return broken.violation not in check_sharing(old)
+    if broken.rule == "tree" and (new.group != old.group or broken.violation.field == LABEL_FIELD):
+        return new.group != old.group
     if broken.rule == "whole":
         return (broken.violation.field, broken.violation.value) not in old.fractional
-    field, name = broken.violation.field.partition("[")[0], _resource_of(broken.violation.field)
+    field, name = broken.violation.field.partition("[")[0], resource_of(broken.violation.field)
     if field == "spec.max":
         return new.max[name] > old.max[name]
     raised = new.min[name] > old.min[name]
     return raised or (broken.rule == "bounds" and new.max[name] < old.max[name])
 
 
-def validate_stored(quotas: Sequence[ElasticQuota], natives: Iterable[ResourceQuota]) -> list[BrokenRule]:
+def validate_stored(
+    quotas: Sequence[ElasticQuota], natives: Iterable[ResourceQuota], groups: Groups | None = None
+) -> list[BrokenRule]:
     """The rules that stored quotas break: `whole`, `bounds`, `hard`, `single`, `sharing` and `max`.
+
+    With `groups`, `tree` as well.
 
     The use of a namespace counts against the quota that binds it.
     """
@@ -280,7 +273,10 @@ def validate_stored(quotas: Sequence[ElasticQuota], natives: Iterable[ResourceQu
         # The oldest quota binds and is valid; each younger one breaks the rule `single`.
         binding = ledger.quota_of(quota.namespace)
         siblings = () if binding is None else (binding,)
-        found += broken_rules(quota, ValidationContext(siblings, natives=there.get(quota.namespace, ())))
+        beside = ValidationContext(
+            siblings, others=tuple(ledger.quotas()), natives=there.get(quota.namespace, ()), groups=groups
+        )
+        found += broken_rules(quota, beside)
         if quota is binding:
             found += [BrokenRule("max", item, quota) for item in check_use(quota)]
     return found

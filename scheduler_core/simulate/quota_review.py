@@ -17,13 +17,12 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.validation import (
     ValidationContext,
-    Violation,
     broken_rules,
     check_bounds,
     check_resource_quota,
-    check_whole,
     ratcheted,
 )
+from scheduler_core.quota.violations import Violation, check_whole
 from scheduler_core.simulate.objects import Change
 
 Quota = ElasticQuota | ResourceQuota

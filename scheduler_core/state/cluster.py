@@ -16,6 +16,7 @@ from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
@@ -302,10 +303,13 @@ class ClusterState:
         self.objects["ElasticQuota"][quota.key] = quota
         self.quota_dirty.add(quota.namespace)
         self.ledger.put_quota(quota)
-        if old is not None and (old.min, old.max, old.sharing) == (quota.min, quota.max, quota.sharing):
+        joined = self.ledger.tree and quota.group != (old.group if old is not None else "")
+        same = old is not None and (old.min, old.max, old.sharing) == (quota.min, quota.max, quota.sharing)
+        if same and not joined:
             return []
         self.gangs.quota_holds.quotas_changed()
-        return [ClusterEvent(EventKind.QUOTA, namespace=quota.namespace)]
+        # Another tree limits all quotas below its groups.
+        return [ClusterEvent(EventKind.QUOTA, namespace="" if joined else quota.namespace)]
 
     def remove_quota(self, quota: ElasticQuota) -> list[ClusterEvent]:
         """An ElasticQuota is gone; its namespace's pods stay counted in case another one comes."""
@@ -317,6 +321,25 @@ class ClusterState:
         self.quota_dirty.add(quota.namespace)
         self.gangs.quota_holds.quotas_changed()
         return [ClusterEvent(EventKind.QUOTA, namespace=quota.namespace)]
+
+    def put_quota_group(self, group: QuotaGroup) -> list[ClusterEvent]:
+        """A QuotaGroup was added or changed. A change of the status alone produces no event."""
+        objects = self.objects.setdefault("QuotaGroup", {})
+        old: QuotaGroup | None = objects.get(group.key)
+        objects[group.key] = group
+        self.ledger.put_group(group)
+        return [] if old is not None and old.rules() == group.rules() else self._tree_changed()
+
+    def remove_quota_group(self, group: QuotaGroup) -> list[ClusterEvent]:
+        """A QuotaGroup is gone; what it contained belongs to no group."""
+        self.objects.get("QuotaGroup", {}).pop(group.key, None)
+        self.ledger.remove_group(group.name)
+        return self._tree_changed()
+
+    def _tree_changed(self) -> list[ClusterEvent]:
+        self.quota_dirty.update(quota.namespace for quota in self.ledger.quotas())
+        self.gangs.quota_holds.quotas_changed()
+        return [ClusterEvent(EventKind.QUOTA)]
 
     def put_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object was added or changed. A change of the status alone produces no event."""

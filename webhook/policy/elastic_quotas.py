@@ -6,7 +6,7 @@ Each function judges the raw objects of a request against a QuotaView. The rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -16,10 +16,12 @@ from scheduler_core.model.meta import identity_of
 from scheduler_core.model.names import FORCE_DELETE_ANNOTATION
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota import validation
-from scheduler_core.quota.validation import BrokenRule, ValidationContext, Violation, broken_rules, ratcheted
+from scheduler_core.quota.validation import BrokenRule, ValidationContext, broken_rules, ratcheted
+from scheduler_core.quota.violations import Violation
 from webhook.policy.preexisting_violations import judge_unreadable_update, preexisting_warnings
 from webhook.policy.verdict import ALLOW, Finding, Verdict, allow, deny, refuse_malformed
 
@@ -30,13 +32,15 @@ class QuotaView(msgspec.Struct, frozen=True, eq=False):
     """The other objects that a quota is judged against.
 
     `siblings` are the quotas of its namespace, `others` one per other namespace, both with those admitted a
-    moment ago; `native` the ResourceQuotas of its namespace; `allocatable` the sum over schedulable nodes.
+    moment ago; `native` the ResourceQuotas of its namespace; `allocatable` the sum over schedulable nodes;
+    `groups` all QuotaGroups by name.
     """
 
     siblings: tuple[ElasticQuota, ...] = ()
     others: tuple[ElasticQuota, ...] = ()
     native: tuple[ResourceQuota, ...] = ()
     allocatable: ResourceList = {}
+    groups: Mapping[str, QuotaGroup] = {}
     terminating: bool = False
     sum_of_min: SumMode = "deny"
 
@@ -98,7 +102,7 @@ def delete_quota(old_raw: msgspec.Raw, view: QuotaView) -> Verdict:
 
 def _beside(view: QuotaView) -> ValidationContext:
     room = view.allocatable if view.sum_of_min != "off" else None
-    return ValidationContext(view.siblings, view.others, view.native, room)
+    return ValidationContext(view.siblings, view.others, view.native, room, view.groups)
 
 
 def _judge(

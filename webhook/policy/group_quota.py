@@ -17,7 +17,7 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.group_need import least
-from scheduler_core.quota.validation import Violation
+from scheduler_core.quota.violations import Violation
 from webhook.policy.verdict import ALLOW, Finding, Verdict, allow, deny
 
 

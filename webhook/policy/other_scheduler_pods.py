@@ -17,7 +17,7 @@ from scheduler_core.model.names import CHARGED_ANNOTATION
 from scheduler_core.model.pods.use import PodUse, parse_pod_use, parse_proposed_use
 from scheduler_core.model.quotas.reservation_ledger import Charge
 from scheduler_core.quota.policy import Refusal
-from scheduler_core.quota.validation import Violation
+from scheduler_core.quota.violations import Violation
 from webhook.http.admission_review import ReviewRequest, UserInfo, require_identity
 from webhook.policy.pod_group_membership import NewPod, check_move
 from webhook.policy.pods import read_pod

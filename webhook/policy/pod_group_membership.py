@@ -29,7 +29,7 @@ from scheduler_core.model.names import (
     X_POD_GROUP_LABEL,
 )
 from scheduler_core.model.namespace import Namespace
-from scheduler_core.quota.validation import Violation
+from scheduler_core.quota.violations import Violation
 
 # Longer than any chain of controllers in use; also ends cycles of owners.
 MAX_OWNERS: Final = 5

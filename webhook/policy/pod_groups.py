@@ -31,7 +31,7 @@ from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.quota.reservations.limits import MOST_AMOUNTS_BYTES, ReservationRefusal, amounts_bytes
 from scheduler_core.quota.reservations.reconcile import hold_of
 from scheduler_core.quota.reservations.usage import counts_groups
-from scheduler_core.quota.validation import Violation, check_whole
+from scheduler_core.quota.violations import Violation, check_whole
 from webhook.http.admission_review import Malformed, require_identity
 from webhook.policy.group_quota import (
     NO_LIMITS,

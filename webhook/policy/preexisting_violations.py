@@ -14,7 +14,7 @@ import msgspec
 
 from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError
-from scheduler_core.quota.validation import Violation
+from scheduler_core.quota.violations import Violation
 from webhook.policy.verdict import Verdict, allow, refuse_malformed
 
 ALREADY_BROKEN: Final = "allowed: this rule was already broken before the change"

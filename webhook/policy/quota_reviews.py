@@ -38,7 +38,7 @@ from webhook.reservations.provisional_entries import STEP_SECONDS, TO_DECIDE_SEC
 from webhook.view.api_reads import OptionalReads
 from webhook.view.cache import Cache, FreshList
 
-_RESTS_ON_OTHERS: Final = frozenset({"hard", "single", "capacity"})
+_RESTS_ON_OTHERS: Final = frozenset({"hard", "single", "capacity", "tree"})
 
 Judge = Callable[[QuotaView], tuple[Verdict, ElasticQuota | ResourceQuota | None]]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.quota.reservations.limits import ReservationRefusal
-from scheduler_core.quota.validation import Violation
+from scheduler_core.quota.violations import Violation
 
 FORBIDDEN: Final = 403
 INVALID: Final = 422
@@ -31,6 +31,7 @@ Rule = Literal[
     "reserved",
     "topology",
     "max",
+    "tree",
 ]
 
 

@@ -22,11 +22,12 @@ from prometheus_client import CollectorRegistry, Gauge
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import REFUSALS, AlreadyExists, ApiError, KubeconfigError
 from scheduler_core.kube.writes.correlator import event_name, truncate
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS, PODS, Resource
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS, PODS, QUOTA_GROUPS, Resource
 from scheduler_core.model.names import MUSTER_NAMESPACE
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.model.writes import Create
+from scheduler_core.quota.group_validation import validate_groups
 from scheduler_core.quota.validation import validate_capacity, validate_stored
 from webhook.policy.review_dispatcher import Settings
 from webhook.view.bypassing_pods import BypassingPod, BypassSearch, DefaultSchedulerPod
@@ -50,10 +51,16 @@ class AuditFinding(msgspec.Struct, frozen=True):
 
 def broken_rules(stored: StoredQuotas, *, capacity: bool) -> list[AuditFinding]:
     """The rules that stored quotas break now; with `capacity` including that of the sum of min."""
-    broken = validate_stored(stored.quotas, stored.natives)
+    broken = validate_stored(stored.quotas, stored.natives, stored.groups)
     if capacity:
         broken += validate_capacity(stored.total_min, stored.allocatable)
-    return [
+    in_groups = [
+        AuditFinding(
+            "tree", str(item), QUOTA_GROUPS.kind, QUOTA_GROUPS.api_version, "", group.name, group.uid
+        )
+        for group, item in validate_groups(stored.groups, stored.quotas)
+    ]
+    return in_groups + [
         _about(ELASTIC_QUOTAS, item.quota, item.rule, item.violation)
         if item.quota is not None
         else AuditFinding(item.rule, str(item.violation))

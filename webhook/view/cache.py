@@ -1,8 +1,8 @@
 """The cache of the objects that admission reads, kept up to date by watches.
 
-Watched are ElasticQuotas, ResourceQuotas, Namespaces, PodGroups, ledgers (`reservations.ledger_cache`) and
-Nodes, of which only the sum of allocatable of schedulable nodes and the keys of labels are kept. Reflector
-threads write, request threads read, under one lock.
+Watched are ElasticQuotas, QuotaGroups, ResourceQuotas, Namespaces, PodGroups, ledgers
+(`reservations.ledger_cache`) and Nodes, of which only the sum of allocatable of schedulable nodes and the
+keys of labels are kept. Reflector threads write, request threads read, under one lock.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -26,6 +26,7 @@ from scheduler_core.model.kinds import (
     NAMESPACES,
     NODES,
     POD_GROUPS,
+    QUOTA_GROUPS,
     RESERVATION_LEDGERS,
     RESOURCE_QUOTAS,
     Resource,
@@ -34,6 +35,7 @@ from scheduler_core.model.names import GANG_AUTO, GANG_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.node import Node, parse_node
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, parse_reservation_ledger
 from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.model.resources import ResourceList, maximum
@@ -44,6 +46,7 @@ from webhook.reservations.quota_usage import QuotaStanding, standing
 from webhook.view.pending import AdmittedQuotas
 
 WATCHED: Final[tuple[tuple[Resource, Callable[[Any], Any]], ...]] = (
+    (QUOTA_GROUPS, parse_quota_group),
     (ELASTIC_QUOTAS, parse_elastic_quota),
     (RESOURCE_QUOTAS, parse_resource_quota),
     (NODES, parse_node),
@@ -58,8 +61,8 @@ class FreshList:
     """Quotas as just listed; they replace what the watch has up to `version`.
 
     `quotas` are the ElasticQuotas of `scope` (a namespace, or empty for all); `native` the ResourceQuotas of
-    the namespace in question, or None if they were not listed. `began` is when they were requested, by the
-    clock of the cache; infinite if it is not known.
+    the namespace in question, `groups` all QuotaGroups, each None if they were not listed. `began` is when
+    they were requested, by the clock of the cache; infinite if it is not known.
     """
 
     scope: str
@@ -68,6 +71,7 @@ class FreshList:
     native_version: str = ""
     native: tuple[ResourceQuota, ...] | None = None
     began: float = inf
+    groups: tuple[QuotaGroup, ...] | None = None
 
 
 class StoredQuotas(NamedTuple):
@@ -77,6 +81,7 @@ class StoredQuotas(NamedTuple):
     natives: tuple[ResourceQuota, ...]
     total_min: ResourceList
     allocatable: ResourceList
+    groups: Mapping[str, QuotaGroup]
 
 
 class Cache:
@@ -113,6 +118,11 @@ class Cache:
                 self._waiting.discard(event.resource.plural)
             elif event.resource == ELASTIC_QUOTAS:
                 self._put_quota(event)
+            elif event.resource == QUOTA_GROUPS:
+                if event.obj is None:
+                    self._ledger.remove_group(event.key)
+                else:
+                    self._ledger.put_group(event.obj)
             elif event.resource == RESOURCE_QUOTAS:
                 self._put_native(event)
             elif event.resource == NODES:
@@ -241,6 +251,7 @@ class Cache:
                 others=tuple(_others(ledger, underway, namespace)),
                 native=native,
                 allocatable=dict(self._allocatable),
+                groups=self._groups(fresh),
                 terminating=known is not None and known.terminating,
                 sum_of_min=sum_of_min,
             )
@@ -251,7 +262,9 @@ class Cache:
             binding = list(self._ledger.quotas())
             quotas = tuple(one for quota in binding for one in _stored(self._ledger, quota.namespace))
             natives = tuple(native for known in self._native.values() for native in known.values())
-            return StoredQuotas(quotas, natives, dict(self._ledger.total_min), dict(self._allocatable))
+            return StoredQuotas(
+                quotas, natives, dict(self._ledger.total_min), dict(self._allocatable), self._groups(None)
+            )
 
     def admitted(self, quota: ElasticQuota | ResourceQuota, base: str) -> int:
         """Add a quota that was just allowed as provisional, until the watch shows it. Not for dry runs.
@@ -302,6 +315,12 @@ class Cache:
         if not fresh.scope:
             self._quotas_underway.drop(fresh.quotas, fresh.version, self._time_of(fresh))
         return ledger
+
+    def _groups(self, fresh: FreshList | None) -> Mapping[str, QuotaGroup]:
+        """The QuotaGroups by name, as listed if they were."""
+        if fresh is not None and fresh.groups is not None:
+            return {group.name: group for group in fresh.groups}
+        return dict(self._ledger.tree.groups)
 
     def _time_of(self, fresh: FreshList) -> float:
         """Up to when what was stored is in the list for certain."""

@@ -39,6 +39,7 @@ from scheduler_core.framework.preemption.demand import (
     ordinary_demand,
     own_quota_demand,
     reclaim_demand,
+    reclaim_demands,
 )
 from scheduler_core.framework.preemption.dry_run import disrupted_gangs
 from scheduler_core.framework.preemption.eligibility import gang_waits
@@ -166,8 +167,8 @@ def _turns(
 
     pods = [pod for _, pod in members]
     count = _largest(len(members), lambda count: within(pods[:count]) is not None)
-    reclaim = within(pods[:count]) if count >= need else None
-    if reclaim is not None:
+    reclaims = reclaim_demands(state, top, quota, charges_of(pods[:count]), now) if count >= need else []
+    for reclaim in reclaims:
         for demand in demands_in_order(state.table, reclaim):
             yield Turn(members[:count], demand, _reclaimed(within, reclaim, demand))
 

@@ -32,7 +32,13 @@ from scheduler_core.engine.gang.search import MOST_MEMBERS, GangSearch, worth_a_
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import Budgets, counted, violating
 from scheduler_core.framework.preemption.candidates import CandidateSelection
-from scheduler_core.framework.preemption.demand import Demand, Rows, ordinary_demand, quota_demand
+from scheduler_core.framework.preemption.demand import (
+    Demand,
+    Rows,
+    ordinary_demand,
+    own_quota_demand,
+    reclaim_demands,
+)
 from scheduler_core.framework.preemption.dry_run import (
     Candidate,
     disrupted_gangs,
@@ -40,6 +46,7 @@ from scheduler_core.framework.preemption.dry_run import (
     reprieve_units,
 )
 from scheduler_core.framework.preemption.eligibility import gang_not_eligible
+from scheduler_core.framework.preemption.group_loans import keeps_guarantees
 from scheduler_core.framework.preemption.loans import FIRST, WITHIN, contended_by, loans_of
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pods.pod import Pod
@@ -115,11 +122,15 @@ def _for_placed_members(
 
 
 def takes_guaranteed(state: ClusterState, members: Members, made: GangPreemption) -> bool:
-    """Whether the members that start would borrow what other quotas are guaranteed."""
+    """Whether the members that start would take what other quotas or groups of quotas are guaranteed."""
     profile, first = members[0]
     charge = charges_of(pod for pod, _, _ in made.nominated)
-    freed = charges_by_namespace(victim for victim, _ in made.victims)
-    return CAPACITY in profile.enabled and borrows_guaranteed(state.ledger, first.namespace, charge, freed)
+    victims = [victim for victim, _ in made.victims]
+    if CAPACITY not in profile.enabled:
+        return False
+    if borrows_guaranteed(state.ledger, first.namespace, charge, charges_by_namespace(victims)):
+        return True
+    return not keeps_guarantees(state, first, victims)
 
 
 def _orders(cycle: PodCycle, members: Members, now: float) -> Iterator[Members]:
@@ -309,7 +320,14 @@ def victims_at_once(
     """
     if not all(profile.across_nodes for profile, _ in members):
         return None
-    demand = _demand(state, members, need, now)
+    found = (_victims_of(state, demand, enough) for demand in _demands(state, members, need, now))
+    return next((victims for victims in found if victims is not None), None)
+
+
+def _victims_of(
+    state: ClusterState, demand: Demand, enough: Callable[[Sequence[Pod]], bool]
+) -> list[Pod] | None:
+    """The fewest lawful victims of one demand that are enough, or None."""
     rows = np.flatnonzero(demand.eligible)
     if not 0 < len(rows) <= MOST_CANDIDATES or not enough(list(state.table.of(rows))):
         return None
@@ -323,8 +341,8 @@ def victims_at_once(
     return found.victims if found is not None and choice.is_lawful(found) else None
 
 
-def _demand(state: ClusterState, members: Members, need: int, now: float) -> Demand:
-    """The candidates: pods that the member of highest priority may evict, or that the quota may reclaim.
+def _demands(state: ClusterState, members: Members, need: int, now: float) -> list[Demand]:
+    """The candidates, in turn: what the member of highest priority may evict, or the quota may reclaim.
 
     Victims by priority are at most as important as the least member: equal waiting pods would otherwise have
     a better right to their room than that member.
@@ -335,12 +353,13 @@ def _demand(state: ClusterState, members: Members, need: int, now: float) -> Dem
         demand = ordinary_demand(state, top, spare_quotas=CAPACITY in profile.enabled)
     else:
         asked = least(need, (charged(pod.requests) for _, pod in members))
-        demand = quota_demand(state, top, quota, asked, now)
-    if demand.borrowers is not None:
-        return demand
+        reclaims = reclaim_demands(state, top, quota, asked, now)
+        if reclaims:
+            return reclaims
+        demand = own_quota_demand(state, top, quota, asked)
     lowest = min(pod.priority for _, pod in members)
     eligible = demand.eligible & (state.table.priority[: len(demand.eligible)] <= lowest)
-    return msgspec.structs.replace(demand, eligible=eligible)
+    return [msgspec.structs.replace(demand, eligible=eligible)]
 
 
 def _without_spared(

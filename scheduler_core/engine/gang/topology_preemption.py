@@ -25,10 +25,11 @@ from scheduler_core.engine.gang.preemption import GangPreemption, blocks_of, few
 from scheduler_core.engine.gang.topology_placement import PlacementTask, TopologyPlacer, in_layers
 from scheduler_core.engine.gang.topology_slots import leaf_capacity
 from scheduler_core.framework.preemption.budgets import Budgets, counted
-from scheduler_core.framework.preemption.demand import Borrowers, Demand, demands_in_order, reclaim_demand
+from scheduler_core.framework.preemption.demand import Borrowers, Demand, demands_in_order, reclaim_demands
 from scheduler_core.framework.preemption.dry_run import disrupted_gangs
 from scheduler_core.framework.preemption.eligibility import gang_not_eligible
 from scheduler_core.framework.preemption.fair_demand import fair_demand, is_fair_set, why_no_fair_move
+from scheduler_core.framework.preemption.group_loans import keeps_guarantees
 from scheduler_core.framework.preemption.loans import contended_by
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
@@ -206,9 +207,17 @@ def borrowers_to_evict(
     """
     first = task.members[0][1]
     asked = charges_of(pod for _, pod in task.members)
-    demand = reclaim_demand(state, first, quota, asked, now)
-    if demand is None or demand.borrowers is None:
-        return None
+    for demand in reclaim_demands(state, first, quota, asked, now):
+        victims = _victims_of(state, task, demand, leaving)
+        if victims is not None and keeps_guarantees(state, first, victims):
+            return victims
+    return None
+
+
+def _victims_of(
+    state: ClusterState, task: PlacementTask, demand: Demand, leaving: frozenset[str]
+) -> list[Pod] | None:
+    """The pods that one demand of the gang evicts, or None."""
 
     def enough(victims: Sequence[Pod]) -> bool:
         return _frees(state, demand, victims, guaranteed=True) and _has_room(state, task, leaving, victims)

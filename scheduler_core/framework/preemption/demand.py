@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import MOST_COUNTED
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.pod_terms import selected_by_all
+from scheduler_core.framework.preemption.group_loans import TreeClaim, claims
+from scheduler_core.framework.preemption.group_need import short_of_group_max, with_kept_back
 from scheduler_core.framework.preemption.nominated_sums import nominated_requests
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.names import GUARANTEED_RESOURCES
@@ -31,7 +33,7 @@ from scheduler_core.quota.aggregate import (
     sum_limits,
 )
 from scheduler_core.quota.fair_moves import FairMove
-from scheduler_core.quota.ledger import charged, less
+from scheduler_core.quota.ledger import QuotaLedger, charged, less
 from scheduler_core.quota.policy import (
     above_max,
     charge_within_min,
@@ -57,7 +59,9 @@ class Borrowers(msgspec.Struct, frozen=True):
     the quota's number per namespace id of the pod table, int64 [namespaces], NO_QUOTA for other namespaces.
     `excess` is use above max, int64 [Q, R], None if no quota is above its max. `hidden`, int64 [R], is the
     part of it that has to end before the sum over all quotas falls; use of pods without a node need not.
-    With `fair`, `min` are the floors of a fair move, below which no victim may take its quota.
+    With `fair`, `min` are the floors of a fair move, below which no victim may take its quota. In a tree,
+    `min` is what the quota keeps by its own min and those of its groups; `first` bool [Q] marks the quotas
+    whose pods go before others (`group_loans.TreeClaim`).
     """
 
     quotas: tuple[ElasticQuota, ...]
@@ -68,6 +72,7 @@ class Borrowers(msgspec.Struct, frozen=True):
     excess: Int64 | None = None
     hidden: Int64 | None = None
     fair: FairMove | None = None
+    first: Bool | None = None
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -107,19 +112,9 @@ def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Dem
     return Demand(pod, state.vector(pod), none, victims)
 
 
-def quota_demand(
-    state: ClusterState,
-    pod: Pod,
-    quota: ElasticQuota,
-    asked: ResourceList | None = None,
-    now: float = math.inf,
-) -> Demand:
-    """Preemption under a quota: reclaim from quotas over min, or evict pods of its own namespace.
-
-    `asked` is what is charged to the quota, by default the pod's requests. `now`: as in `reclaim_demand`.
-    """
-    asked = charged(pod.requests) if asked is None else asked
-    return reclaim_demand(state, pod, quota, asked, now) or own_quota_demand(state, pod, quota, asked)
+def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, now: float = math.inf) -> Demand:
+    """Preemption under a quota: reclaim from quotas over min, or evict pods of its own namespace."""
+    return next(quota_demands(state, pod, quota, now))
 
 
 def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand:
@@ -130,8 +125,10 @@ def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: 
     table.cover(len(state.index))
     limits = sum_limits(state.ledger, quota, asked, own)
     guaranteeing = counts_guarantees(state.ledger, quota, asked, own)
+    total = with_kept_back(state, pod, quota, total, asked, guaranteeing=guaranteeing)
     need = _with_hidden(state, quota, _sum_need(state, asked, total, limits, guaranteeing=guaranteeing))
     need = np.maximum(need, _own_need(state, asked, quota, own, quota.max))
+    need = np.maximum(need, _with_hidden(state, quota, _group_need(state, pod, quota, asked, own)))
     namespace = table.namespaces.find(pod.namespace)
     victims = available(state, pod) & (table.namespace[:size] == namespace)
     victims &= table.priority[:size] < pod.priority
@@ -148,8 +145,9 @@ def quota_demands(
     although it borrows may evict pods of its own quota instead.
     """
     asked = charged(pod.requests)
-    first = quota_demand(state, pod, quota, now=now)
-    yield first
+    turns = reclaim_demands(state, pod, quota, asked, now) or [own_quota_demand(state, pod, quota, asked)]
+    yield from turns
+    first = turns[0]
     if first.borrowers is not None:
         if charge_within_min(state.ledger, quota, asked, nominated_requests(state, pod)[0]):
             return
@@ -164,27 +162,43 @@ def quota_demands(
 def reclaim_demand(
     state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList, now: float = math.inf
 ) -> Demand | None:
-    """Reclaim from quotas over min, for a charge that may reclaim (`policy.may_reclaim`); None for others.
+    """The first of `reclaim_demands`, or None."""
+    return next(iter(reclaim_demands(state, pod, quota, asked, now)), None)
+
+
+def reclaim_demands(
+    state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList, now: float = math.inf
+) -> list[Demand]:
+    """Reclaim from quotas over min, for a charge that may reclaim (`policy.may_reclaim`); none for others.
 
     `asked` is what is charged to the quota: the requests of the pod or of its whole group. Pods that run for
-    less than the time that their quota asks for at `now` are no victims.
+    less than the time that their quota asks for at `now` are no victims. Without groups of quotas there is
+    one demand; in a tree each of its claims makes one.
     """
     ledger = state.ledger
     own, total = nominated_requests(state, pod)
     request = state.vector(pod)
     within = charge_within_min(ledger, quota, asked, own)
     if not (within or reclaims_guaranteed(ledger, quota, asked, own)):
-        return None
+        return []
     table = state.table
     table.cover(len(state.index))
-    borrowers = _borrowers_of_reclaim(state, quota, borrows=not within)
-    victims = available(state, pod) & of_borrowers(table, borrowers)
     limits = sum_limits(ledger, quota, asked, own)
     guaranteeing = counts_guarantees(ledger, quota, asked, own)
+    total = with_kept_back(state, pod, quota, total, asked, guaranteed=within, guaranteeing=guaranteeing)
     need = _sum_need(state, asked, total, limits, guaranteed=within, guaranteeing=guaranteeing)
-    least = [other.sharing.reclaim_min_runtime for other in borrowers.quotas]
-    calm = calm_of(table, victims, borrowers.of, least, now)
-    return Demand(pod, request, need, victims & ~calm.young, quota, borrowers, calm)
+    need = np.maximum(need, _group_need(state, pod, quota, asked, own))
+    turns: Sequence[TreeClaim | None] = (None,)
+    if ledger.tree:
+        turns = claims(state, pod, quota, asked, borrows_itself=not within)
+    demands = []
+    for claim in turns:
+        borrowers = _borrowers_of_reclaim(state, quota, claim, borrows=not within)
+        victims = available(state, pod) & of_borrowers(table, borrowers)
+        least = [other.sharing.reclaim_min_runtime for other in borrowers.quotas]
+        calm = calm_of(table, victims, borrowers.of, least, now)
+        demands.append(Demand(pod, request, need, victims & ~calm.young, quota, borrowers, calm))
+    return demands
 
 
 def of_borrowers(table: PodTable, borrowers: Borrowers) -> Bool:
@@ -255,12 +269,27 @@ def _own_need(
     return _deficit(state, asked, stays, own, limit)
 
 
+def _group_need(
+    state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList, own: ResourceList
+) -> Int64:
+    """int64 [R]: by how much the groups above the quota would exceed their max."""
+    need: Int64 = np.zeros(len(state.index), dtype=np.int64)  # [R]
+    if state.ledger.groups_above(quota.namespace):
+        for name, short in short_of_group_max(state, pod, quota, asked, own).items():
+            row = state.index.row(name)
+            if row is not None:
+                need[row] = min(MOST_COUNTED, short)
+    return need
+
+
 def need_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Int64:
     """int64 [R]: what the own quota must free so that a charge of `asked` is within its min and admitted."""
     own, total = nominated_requests(state, pod, guaranteed=True)
     low = {name: quota.min.get(name, 0) for name in relevant(state.ledger, quota)}
     guaranteeing = state.ledger.aggregate == GUARANTEED_RESOURCES and bool(guaranteed(quota))
+    total = with_kept_back(state, pod, quota, total, asked, guaranteed=True, guaranteeing=guaranteeing)
     sums = _sum_need(state, asked, total, state.ledger.total_min, guaranteed=True, guaranteeing=guaranteeing)
+    sums = np.maximum(sums, _group_need(state, pod, quota, asked, own))
     return np.maximum(_with_hidden(state, quota, sums), _own_need(state, asked, quota, own, low))
 
 
@@ -275,25 +304,46 @@ def need_within_guarantees(state: ClusterState, pod: Pod, quota: ElasticQuota, a
     limits = state.ledger.total_min
     if names:
         limits = {name: value for name, value in limits.items() if name in names}
+    total = with_kept_back(state, pod, quota, total, asked, guaranteeing=bool(names))
     sums = _sum_need(state, asked, total, limits, guaranteeing=bool(names))
+    sums = np.maximum(sums, _group_need(state, pod, quota, asked, own))
     need = _with_hidden(state, quota, sums)
     need = np.maximum(need, _own_need(state, asked, quota, own, quota.max))
     return np.maximum(need, _own_need(state, asked, quota, own, low))
 
 
-def _borrowers_of_reclaim(state: ClusterState, borrower: ElasticQuota, *, borrows: bool) -> Borrowers:
+def _borrowers_of_reclaim(
+    state: ClusterState, borrower: ElasticQuota, claim: TreeClaim | None, *, borrows: bool
+) -> Borrowers:
     """Quotas over min, without the preemptor's own, and how much each of them borrows.
 
-    `borrows`: the preemptor borrows itself, see `policy.reclaimable_from`.
+    `claim` says which quotas may lose how much in a tree, None without groups. `borrows`: the preemptor
+    borrows itself, see `policy.reclaimable_from`.
     """
     ledger = state.ledger
     others = (quota for quota in ledger.quotas() if quota.namespace != borrower.namespace)
     found = []
     for quota in others:
-        if over_min(ledger, quota, borrows=borrows):
+        if claim is None and over_min(ledger, quota, borrows=borrows):
             names = reclaimable_from(ledger, quota, borrows=borrows)
             found.append((quota, {name: quota.min.get(name, 0) for name in names}))
-    return borrowers_with(state, found)
+        elif claim is not None and quota.namespace in claim.loans:
+            found.append((quota, _kept_in_tree(ledger, quota, claim, borrows=borrows)))
+    first = None
+    if claim is not None and claim.first:
+        first = np.array([quota.namespace in claim.first for quota, _ in found], dtype=np.bool_)
+    return msgspec.structs.replace(borrowers_with(state, found), first=first)
+
+
+def _kept_in_tree(
+    ledger: QuotaLedger, quota: ElasticQuota, claim: TreeClaim, *, borrows: bool
+) -> dict[str, int]:
+    """What a quota keeps in a tree: what it uses, without what the claim may take."""
+    used, loans = lendable(ledger, quota), claim.loans[quota.namespace]
+    return {
+        name: min(MOST_COUNTED, used.get(name, 0)) - loans.get(name, 0)
+        for name in reclaimable_from(ledger, quota, borrows=borrows)
+    }
 
 
 def borrowers_with(

@@ -13,7 +13,11 @@ from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.matching import match_required
 from scheduler_core.framework.preemption.nominated import ahead_on
-from scheduler_core.framework.preemption.nominated_sums import nominated_requests, siblings_nominated
+from scheduler_core.framework.preemption.nominated_sums import (
+    nominated_by_quota,
+    nominated_requests,
+    siblings_nominated,
+)
 from scheduler_core.framework.status import unschedulable
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
@@ -110,7 +114,13 @@ def will_do(state: ClusterState, nomination: Nomination) -> bool:
     own, total = nominated_requests(state, pod, beside=siblings_nominated(state, pod))
     namespace, requests = pod.namespace, pod.requests
     refusal = admit(
-        state.ledger, namespace, requests, nominated=own, nominated_total=total, after_leaving=True
+        state.ledger,
+        namespace,
+        requests,
+        nominated=own,
+        nominated_total=total,
+        nominated_by=nominated_by_quota(state, pod),
+        after_leaving=True,
     )
     return refusal is None
 

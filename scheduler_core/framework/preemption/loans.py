@@ -41,7 +41,8 @@ class Loans:
 
     `left` int64 [Q, R] is use minus min (negative: room); `limit` the same, at least 0; `counts` bool [Q, R]
     the resources that a quota limits; `first` bool [Q] the quotas whose pods go first: those above their
-    max, and in a fair move those of weight 0. `fair` is the fair move, None in a reclaim.
+    max, in a tree the nearer ones, and in a fair move those of weight 0. `fair` is the fair move, None in a
+    reclaim.
     """
 
     def __init__(self, table: PodTable, demand: Demand, borrowers: Borrowers) -> None:
@@ -56,6 +57,8 @@ class Loans:
         self.fair = borrowers.fair
         if self.strict:
             self.first |= weightless(borrowers)
+        if borrowers.first is not None:
+            self.first |= borrowers.first
 
     def smallest(self, resource: int) -> int:
         """The smallest amount that a quota borrows of a resource that it limits."""

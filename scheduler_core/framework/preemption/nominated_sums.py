@@ -14,6 +14,7 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nominations import NominationRights
 
 _NOTHING: Final[ResourceList] = {}
+_NO_QUOTAS: Final[Mapping[str, ResourceList]] = {}
 
 
 def nominated_requests(
@@ -34,14 +35,42 @@ def nominated_requests(
     own = own_nominated(state, pod, without_kept=without_kept)
     shift(own, beside)
     total = dict(own)
-    guaranteed = guaranteed or stays_within_min(state, pod, own)
-    without_kept = without_kept or guaranteed or _evicted_for_it(state, pod)
-    others, by_namespace = nominated_of_quotas(
-        state, without_kept=without_kept, guaranteed=guaranteed, leaving_count=leaving_count
+    others, by_namespace = _of_others(
+        state, pod, own, leaving_count=leaving_count, guaranteed=guaranteed, without_kept=without_kept
     )
     shift(total, others)
     shift(total, by_namespace.get(pod.namespace, _NOTHING), -1)
     return own, total
+
+
+def nominated_by_quota(
+    state: ClusterState, pod: Pod, *, leaving_count: bool = False, guaranteed: bool = False
+) -> Mapping[str, ResourceList]:
+    """What nominated pods that take precedence will use, by namespace; for groups of quotas alone.
+
+    The flags are those of `nominated_requests`. Empty without groups. Read only.
+    """
+    if not state.ledger.tree or not len(state.nominations):
+        return _NO_QUOTAS
+    own = own_nominated(state, pod)
+    return _of_others(state, pod, own, leaving_count=leaving_count, guaranteed=guaranteed)[1]
+
+
+def _of_others(
+    state: ClusterState,
+    pod: Pod,
+    own: ResourceList,
+    *,
+    leaving_count: bool,
+    guaranteed: bool,
+    without_kept: bool = False,
+) -> tuple[ResourceList, Mapping[str, ResourceList]]:
+    """`nominated_of_quotas` as they count against a pod; `own` are the nominated pods of its quota."""
+    guaranteed = guaranteed or stays_within_min(state, pod, own)
+    without_kept = without_kept or guaranteed or _evicted_for_it(state, pod)
+    return nominated_of_quotas(
+        state, without_kept=without_kept, guaranteed=guaranteed, leaving_count=leaving_count
+    )
 
 
 def nominated_of_quotas(

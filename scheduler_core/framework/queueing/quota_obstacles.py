@@ -13,7 +13,11 @@ from typing import Final
 import numpy as np
 
 from scheduler_core.arrays.types import Int64
-from scheduler_core.framework.preemption.nominated_sums import nominated_of_quotas, nominated_requests
+from scheduler_core.framework.preemption.nominated_sums import (
+    nominated_by_quota,
+    nominated_of_quotas,
+    nominated_requests,
+)
 from scheduler_core.framework.queueing.hints import (
     EVERYBODY,
     NOBODY,
@@ -31,6 +35,7 @@ from scheduler_core.framework.queueing.widest_victims import (
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.names import CAPACITY_SCHEDULING
 from scheduler_core.model.pods.pod import NEVER, Pod
+from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.aggregate import limits_everybody
 from scheduler_core.quota.policy import Refusal, admit
 from scheduler_core.state.cluster import ClusterState
@@ -38,10 +43,12 @@ from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.gangs.held_quota import held_against
 
 OWN_MAX: Final = "MaxOfQuota"
+GROUP_MAX: Final = "MaxOfGroup"
 SUM_OF_MIN: Final = "SumOfMin"
 RECLAIM: Final = "Reclaim"
 FAIR_MOVE: Final = "FairMove"
 FAIR_MOVE_LATER: Final = "FairMoveOnceShort"
+_OF_RULE: Final = {"max": OWN_MAX, "group max": GROUP_MAX, "sum(min)": SUM_OF_MIN}
 
 _NONE: Final[dict[str, int]] = {}
 _UNBOUNDED: Final = np.iinfo(np.int64).max
@@ -52,8 +59,10 @@ def refusal_of(
 ) -> Refusal | None:
     """The reason why quotas refuse a pod, nominated pods and held quota included, or None; see `admit`."""
     own, total = _NONE, _NONE
+    by_quota: Mapping[str, ResourceList] = {}
     if len(state.nominations):
         own, total = nominated_requests(state, pod, leaving_count=not after_leaving)
+        by_quota = nominated_by_quota(state, pod, leaving_count=not after_leaving)
     held = held_against(state, pod)
     return admit(
         state.ledger,
@@ -61,6 +70,7 @@ def refusal_of(
         pod.requests,
         nominated=own,
         nominated_total=total,
+        nominated_by=by_quota,
         after_leaving=after_leaving,
         beyond_max=beyond_max,
         held=held.amounts,
@@ -70,9 +80,13 @@ def refusal_of(
 
 def beside_own_quota(state: ClusterState, pod: Pod, refusal: Refusal) -> set[str]:
     """The names besides the plugin's under which a refused pod waits."""
-    found = {OWN_MAX if refusal.rule == "max" else SUM_OF_MIN}
-    if refusal.rule == "max" and may_evict_its_own(state, pod) and refusal_of(state, pod, beyond_max=True):
-        # Evictions for the max do not help while the sum of min refuses the pod as well.
+    found = {_OF_RULE[refusal.rule]}
+    if refusal.rule == "max" and may_evict_its_own(state, pod):
+        # Evictions for the max do not help while a group or the sum of min refuses the pod as well.
+        further = refusal_of(state, pod, beyond_max=True)
+        if further is not None:
+            found.add(_OF_RULE[further.rule])
+    if GROUP_MAX in found and may_evict_its_own(state, pod):
         found.add(SUM_OF_MIN)
     if may_reclaim(state, pod):
         found.add(RECLAIM)
@@ -92,7 +106,7 @@ def of_a_gang(refused_by: frozenset[str]) -> frozenset[str]:
     """The names under which a gang waits: a limit that admits each member may refuse them together."""
     if CAPACITY_SCHEDULING not in refused_by:
         return refused_by
-    return refused_by | {OWN_MAX, SUM_OF_MIN, RECLAIM, FAIR_MOVE}
+    return refused_by | {OWN_MAX, GROUP_MAX, SUM_OF_MIN, RECLAIM, FAIR_MOVE}
 
 
 def own_quota_hints() -> Mapping[EventKind, Hint | None]:
@@ -107,14 +121,19 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     """The obstacles of quotas beside the plugin's, by name, with their events.
 
     OWN_MAX: the max of the pod's own quota; a pod of that quota was deleted, though the sum of min may still
-    refuse. SUM_OF_MIN: all quotas together use it up; a pod of any quota was deleted, or a quota changed.
-    RECLAIM: the pod may reclaim, being within its min; a pod of any quota was deleted, so that the pod may be
-    admitted, or has less to reclaim. FAIR_MOVE: the pod would borrow, and may take from quotas that borrow
-    more; another quota borrows more, or use of any quota ended, so that less is lacking or the own share is
-    smaller. FAIR_MOVE_LATER: the same for a pod that the sum of min admits now, if more is used.
+    refuse. GROUP_MAX: the max of a group above the quota; a pod of a quota below that group was deleted, or a
+    quota or group changed. SUM_OF_MIN: all quotas together use it up; a pod of any quota was deleted, or a
+    quota changed. RECLAIM: the pod may reclaim, being within its min; a pod of any quota was deleted, so that
+    the pod may be admitted, or has less to reclaim. FAIR_MOVE: the pod would borrow, and may take from quotas
+    that borrow more; another quota borrows more, or use of any quota ended, so that less is lacking or the
+    own share is smaller. FAIR_MOVE_LATER: the same for a pod that the sum of min admits now, if more is used.
     """
     return {
         OWN_MAX: {EventKind.POD_DELETE: StandingHint(_is_below_max, _own)},
+        GROUP_MAX: {
+            EventKind.QUOTA | EventKind.NOMINATION: None,
+            EventKind.POD_DELETE: StandingHint(_is_below_group_max, _of_groups),
+        },
         SUM_OF_MIN: {
             EventKind.QUOTA | EventKind.NOMINATION: None,
             EventKind.POD_DELETE: StandingHint(_is_let_in, _nominated, _left_of_the_sum),
@@ -176,6 +195,21 @@ def _is_below_max(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
         return False
     refusal = _lasting_refusal(state, pod)
     return refusal is None or refusal.rule != "max"
+
+
+def _is_below_group_max(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether the groups above the pod's quota have room for it, or might after evictions in its quota."""
+    refusal = _lasting_refusal(state, pod)
+    return refusal is None or refusal.rule != "group max" or may_evict_its_own(state, pod)
+
+
+def _of_groups(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Pods of the quotas that have a group in common with the deleted pod."""
+    gone = event.pod
+    if gone is None:
+        return EVERYBODY
+    above = state.ledger.groups_above(gone.namespace)
+    return Reach(namespaces=above[-1].namespaces) if above else NOBODY
 
 
 def _may_evict_more(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

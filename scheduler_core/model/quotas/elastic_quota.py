@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf
 from typing import Any
 
@@ -12,13 +11,14 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model.conditions import ObjectCondition
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
+from scheduler_core.model.names import QUOTA_GROUP_LABEL
 from scheduler_core.model.quotas.sharing import Sharing, SharingProblem, sharing_of
 from scheduler_core.model.resources import (
     MAX_RESOURCES,
     check_count,
     fractions,
-    name_problem,
     parse_resource_list,
+    quota_amounts,
     to_strings,
 )
 from scheduler_core.model.timestamps import format_micro_time, parse_time
@@ -140,16 +140,10 @@ class ElasticQuota(NamespacedObject, frozen=True, eq=False):
         """Sort key of "the oldest quota of a namespace binds": creation time, then name."""
         return (self.created, self.name)
 
-
-def _quantities(raw: Mapping[str, Any] | None, path: str) -> dict[str, int]:
-    """Valid, non-negative quantities of qualified resources. Rounded down: never give more than said."""
-    check_count(raw, path)
-    values = parse_resource_list(raw, path, rounding="down")
-    for name in values:
-        problem = name_problem(name)
-        if problem:
-            raise ModelError(f"{path}[{name}]", f"{name!r} {problem}")
-    return values
+    @property
+    def group(self) -> str:
+        """The name of the QuotaGroup that the quota belongs to; empty for none."""
+        return self.labels.get(QUOTA_GROUP_LABEL, "")
 
 
 def _quota_from(wire: _ElasticQuotaWire) -> ElasticQuota:
@@ -172,8 +166,8 @@ def _quota_from(wire: _ElasticQuotaWire) -> ElasticQuota:
         labels=meta.labels or {},
         created=meta.created,
         deleted=meta.deletion_timestamp is not None,
-        min=_quantities(spec.min, "spec.min"),
-        max=_quantities(spec.max, "spec.max"),
+        min=quota_amounts(spec.min, "spec.min"),
+        max=quota_amounts(spec.max, "spec.max"),
         status_used=used,
         summary=(status.summary.used, status.summary.borrowed) if status.summary else ("", ""),
         conditions=status.conditions or (),

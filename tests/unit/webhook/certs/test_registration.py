@@ -40,6 +40,8 @@ POLICIES = [
     ("lookalikes.validate.muster.dev", "Ignore", 1, "configmaps", ["CREATE", "UPDATE"]),
     ("x-podgroups.validate.muster.dev", "Ignore", 5, "podgroups", ["CREATE", "UPDATE"]),
     ("native-podgroups.validate.muster.dev", "Ignore", 5, "podgroups", ["CREATE", "UPDATE"]),
+    ("quotagroups.validate.muster.dev", "Fail", 5, "quotagroups", ["CREATE", "UPDATE"]),
+    ("quotagroups.delete.muster.dev", "Ignore", 5, "quotagroups", ["DELETE"]),
 ]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from scheduler_core.logs import JsonFormatter, TextFormatter
 from scheduler_core.model.printable import visible
-from scheduler_core.quota.validation import Violation
+from scheduler_core.quota.violations import Violation
 from tests.unit.webhook.http.reviews import Obj, envelope, quota
 from webhook.http.admission_review import review
 from webhook.http.review_log import MAX_FIELD, log, log_review

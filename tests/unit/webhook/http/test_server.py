@@ -221,7 +221,10 @@ def test_unsynced_webhook_is_alive_but_not_ready(tmp_path: Path) -> None:
     waiting = Running(tmp_path, Cache())
     try:
         assert waiting.page("/healthz")[0] == 200
-        words = "waiting for elasticquotas, namespaces, nodes, podgroups, reservationledgers, resourcequotas"
+        words = (
+            "waiting for elasticquotas, namespaces, nodes, podgroups, quotagroups, reservationledgers, "
+            "resourcequotas"
+        )
         status, text = waiting.page("/readyz")
         assert (status, f"[-]watches failed: {words}\n" in text) == (500, True)
         status, body = waiting.post(REVIEW)

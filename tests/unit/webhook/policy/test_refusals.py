@@ -39,6 +39,11 @@ def group(members: int = 1, annotations: dict[str, str] | None = None, **spec: A
     return {"apiVersion": api, "kind": "PodGroup", "metadata": meta, "spec": {"minMembers": members, **spec}}
 
 
+def tree(name: str = "t", **spec: Any) -> Obj:
+    api = "muster.dev/v1alpha1"
+    return {"apiVersion": api, "kind": "QuotaGroup", "metadata": {"name": name}, "spec": spec}
+
+
 def config_map(label: str = "sakkara.group", **data: str) -> Obj:
     meta = {"name": "c", "namespace": "a", "labels": {label: ""}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
@@ -98,6 +103,30 @@ FOREIGN = asking("2", schedulerName="other")
 # What is decided, the objects of the cluster and their service, new and old object, parts of the words.
 Case = tuple[str, tuple[Obj, ...], dict[str, Any], Obj | None, Obj | None, list[str]]
 CASES: list[Case] = [
+    (
+        "an unreadable group of quotas",
+        PLAIN,
+        {},
+        tree(weight="x"),
+        None,
+        ["QuotaGroup t: spec.weight: 'x' must be"],
+    ),
+    (
+        "a group of quotas without its parent",
+        PLAIN,
+        {},
+        tree(parent="p"),
+        None,
+        ["QuotaGroup t: spec.parent=p names"],
+    ),
+    (
+        "a parent that is deleted",
+        (tree("u", parent="t"),),
+        {},
+        None,
+        tree(),
+        ["QuotaGroup t: metadata.name=t is a"],
+    ),
     (
         "an unreadable quota",
         PLAIN,

@@ -93,6 +93,7 @@ def test_everything_is_all_quotas_and_what_is_native_in_one_namespace() -> None:
     assert [(plural, where) for plural, where, _ in fake.asked] == [
         ("elasticquotas", ""),
         ("resourcequotas", "a"),
+        ("quotagroups", ""),
     ]
 
 

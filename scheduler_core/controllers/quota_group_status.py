@@ -1,0 +1,105 @@
+"""Maintains the status of every QuotaGroup (docs/quota-trees.md#status).
+
+The numbers are those of the ledger that enforces the groups. A group is written again only when a number or a
+condition differs from what its object says, at most once per second.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from scheduler_core.controllers.pacing import RecentWrites
+from scheduler_core.model.conditions import condition, find
+from scheduler_core.model.kinds import QUOTA_GROUPS
+from scheduler_core.model.names import QUOTA_GROUP_VALID
+from scheduler_core.model.quotas.quota_group import GroupUse
+from scheduler_core.model.resources import to_strings
+from scheduler_core.model.writes import Patch, Write
+from scheduler_core.quota.group_validation import check_group
+from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.tree import GroupAccount
+from scheduler_core.quota.tree_lending import TreeLending, tree_lending
+from scheduler_core.state.cluster import ClusterState
+
+MIN_INTERVAL_SECONDS: Final = 1.0
+
+
+class QuotaGroupStatus:
+    """Looks at the groups only if the ledger changed since the last pass, or a write was postponed."""
+
+    def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
+        self._recent_writes = RecentWrites(min_interval)
+        self._version = -1
+        self._postponed: set[str] = set()
+
+    def reconcile(self, state: ClusterState, now: float) -> list[Write]:
+        """Status patches that are due."""
+        ledger = state.ledger
+        if not ledger.tree or (ledger.version == self._version and not self._postponed):
+            return []
+        self._version = ledger.version
+        lending = tree_lending(ledger)
+        self._postponed = set()
+        writes: list[Write] = []
+        for name, account in ledger.tree.accounts.items():
+            patch = _patch(ledger, account, lending, now)
+            if patch is None:
+                continue
+            if self._recent_writes.end(name) > now:
+                self._postponed.add(name)
+                continue
+            self._recent_writes.begin(name, now)
+            writes.append(patch)
+        return writes
+
+    def next_time(self, state: ClusterState) -> float | None:
+        """When a postponed write becomes due, or None."""
+        return min(map(self._recent_writes.end, self._postponed), default=None)
+
+
+def _patch(ledger: QuotaLedger, account: GroupAccount, lending: TreeLending, now: float) -> Patch | None:
+    group = account.group
+    use = GroupUse(
+        {name: account.sums.amount(name) for name in sorted({*group.min, *group.max, *group.lendable})},
+        lending.borrowed(group.name),
+        lending.lent(group.name),
+    )
+    valid = _valid(ledger, account, now)
+    old = find(group.conditions, QUOTA_GROUP_VALID)
+    same = old is not None and (old.status, old.reason, old.message) == (
+        valid["status"],
+        valid["reason"],
+        valid["message"],
+    )
+    if group.status == use and same:
+        return None
+    status = {
+        name: {**dict.fromkeys(before.keys() - after.keys()), **to_strings(after)}
+        for name, before, after in (
+            ("used", group.status.used, use.used),
+            ("borrowed", group.status.borrowed, use.borrowed),
+            ("lent", group.status.lent, use.lent),
+        )
+    }
+    return Patch(
+        QUOTA_GROUPS,
+        "",
+        group.name,
+        {"status": {**status, "observedGeneration": group.generation, "conditions": [valid]}},
+        subresource="status",
+        uid=group.uid,
+        resource_version=group.resource_version,
+    )
+
+
+def _valid(ledger: QuotaLedger, account: GroupAccount, now: float) -> dict[str, Any]:
+    """The condition Valid: False with every broken rule, and what holds instead."""
+    group = account.group
+    old = find(group.conditions, QUOTA_GROUP_VALID)
+    broken = check_group(group, ledger.tree.groups, ledger.quotas())
+    if not broken:
+        return condition(QUOTA_GROUP_VALID, True, "InTree", "the group stands as its spec says", now, old)
+    text = "; ".join(f"{item.field}={item.value} {item.rule}" for item in broken)
+    if group.parent and account.parent is None:
+        text += "; until then the group is a child of the root"
+    return condition(QUOTA_GROUP_VALID, False, "RuleBroken", text, now, old)
