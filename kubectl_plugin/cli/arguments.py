@@ -17,6 +17,7 @@ SWITCHES: Final = frozenset(
         "--no-headers",
         "--show-labels",
         "--show-managed-fields",
+        "--tree",
         "--watch",
         "--watch-only",
     }

@@ -18,7 +18,7 @@ from scheduler_core.simulate.groups import RESULTS
 
 # The fields of a status that a simulation reports, of all dialects; a test compares them with the CRDs.
 _STATUS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "ElasticQuota": ("observedGeneration", "used", "summary", "lastReclaim", "conditions"),
+    "ElasticQuota": ("observedGeneration", "used", "summary", "lastReclaim", "history", "conditions"),
     "PodGroup": (
         *("observedGeneration", "phase", "admitted", "running", "succeeded", "failed", "conditions"),
         *("occupiedBy", "scheduled", "scheduleStartTime", "resourceClaimStatuses"),

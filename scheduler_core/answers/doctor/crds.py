@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scheduler_core.answers.doctor.findings import HealthFinding
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, POD_GROUPS, RESERVATION_LEDGERS, Resource
+from scheduler_core.answers.doctor.findings import HealthFinding, Severity
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, POD_GROUPS, QUOTA_GROUPS, RESERVATION_LEDGERS, Resource
+from scheduler_core.model.watched import OPTIONAL
 
 # The fields by kind. A server drops fields that its CRD does not have.
 FIELDS: Final[dict[Resource, dict[str, tuple[str, ...]]]] = {
@@ -26,6 +27,10 @@ FIELDS: Final[dict[Resource, dict[str, tuple[str, ...]]]] = {
             "conditions",
         ),
     },
+    QUOTA_GROUPS: {
+        "spec": ("parent", "min", "max", "weight", "lendable"),
+        "status": ("observedGeneration", "used", "borrowed", "lent", "conditions"),
+    },
     RESERVATION_LEDGERS: {"spec": ("podsVersion", "holds", "charges"), "status": ("held",)},
 }
 # Helm installs CRDs once and never upgrades them.
@@ -41,7 +46,8 @@ def check_crd(resource: Resource, stored: Mapping[str, Any] | None) -> list[Heal
     """What a CRD lacks. None: there is none of that name."""
     subject = f"CustomResourceDefinition {crd_name(resource)}"
     if stored is None:
-        return [HealthFinding("error", subject, "does not exist", _HELPS)]
+        severity: Severity = "warning" if resource in OPTIONAL else "error"
+        return [HealthFinding(severity, subject, "does not exist", _HELPS)]
     versions = (stored.get("spec") or {}).get("versions") or ()
     served = [item for item in versions if item.get("name") == resource.version and item.get("served")]
     if not served:

@@ -52,7 +52,7 @@ def _keeps_all(version: dict[str, Any]) -> None:
             [
                 "warning",
                 "is of another version: it drops status.observedGeneration, status.used, status.summary, "
-                "status.lastReclaim, status.conditions",
+                "status.lastReclaim, status.history, status.conditions",
             ],
         ),
         (_keeps_all, []),

@@ -36,6 +36,11 @@ HOST = "muster-webhook.muster-system.svc"
 SERVING = issue_serving(AUTHORITY, [HOST], NOW)
 
 
+def without_crd(api: Api, name: str) -> None:
+    found = api.objects["customresourcedefinitions"]
+    found[:] = [crd for crd in found if crd["metadata"]["name"] != name]
+
+
 def crds() -> list[dict[str, Any]]:
     return [crd for file in sorted(CRDS.glob("*.yaml")) for crd in yaml.safe_load_all(file.read_text())]
 
@@ -244,7 +249,7 @@ LINES: list[tuple[str, Callable[[Api], Any], str]] = [
     (
         "a CA bundle is of another CA",
         _wrong_bundle,
-        "error:   certificates: Secret muster-system/muster-webhook-certificate: 2 of 13 webhooks do not "
+        "error:   certificates: Secret muster-system/muster-webhook-certificate: 2 of 15 webhooks do not "
         "trust tls.crt by their caBundle; ",
     ),
     (
@@ -317,8 +322,13 @@ LINES: list[tuple[str, Callable[[Api], Any], str]] = [
     ),
     (
         "a CRD is missing",
-        lambda api: api.objects["customresourcedefinitions"].pop(1),
+        lambda api: without_crd(api, "reservationledgers.muster.dev"),
         "error:   versions: CustomResourceDefinition reservationledgers.muster.dev: does not exist; ",
+    ),
+    (
+        "a CRD of groups of quotas is missing",
+        lambda api: without_crd(api, "quotagroups.muster.dev"),
+        "warning: versions: CustomResourceDefinition quotagroups.muster.dev: does not exist; ",
     ),
     (
         "a rule of lint is broken",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -13,13 +14,15 @@ from sandbox.cli import main
 from sandbox.demo.chapters import CHAPTERS, Step, chosen, steps
 from sandbox.demo.tour import CONFIG, ROOT
 from scheduler_core.config import load_config
+from scheduler_core.config.args.muster import BorrowingArgs, CapacitySchedulingArgs
 from scheduler_core.config.load import muster_config
+from scheduler_core.config.schema import PluginConfig
 from scheduler_core.errors import ConfigError
 
 
 @pytest.mark.parametrize(
     ("asked", "played"),
-    [((), [*range(1, 15), 16]), ((5,), [5]), ((6, 2, 6), [2, 6])],
+    [((), [*range(1, 15), 16, 17]), ((5,), [5]), ((6, 2, 6), [2, 6])],
     ids=["all without a choice", "one", "in their order, once each"],
 )
 def test_chapters_are_chosen(asked: tuple[int, ...], played: list[int]) -> None:
@@ -120,8 +123,19 @@ def test_examples_name_a_scheduler_only_where_they_need_another_profile() -> Non
 
 def test_the_scheduler_of_the_demo_treats_quotas_and_gangs_as_the_built_in_one_does() -> None:
     config = load_config((ROOT / CONFIG).read_text(), CONFIG)
-    assert config.profiles[0] == muster_config().profiles[0]
+    found, built_in = config.profiles[0], muster_config().profiles[0]
+    # The demo shows borrowers who come to equal shares.
+    plain = tuple(map(first_come_first_served, found.plugin_config))
+    assert msgspec.structs.replace(found, plugin_config=plain) == built_in
+    assert plain != found.plugin_config
     assert config.leader_election == muster_config().leader_election
+
+
+def first_come_first_served(item: PluginConfig) -> PluginConfig:
+    if not isinstance(item.args, CapacitySchedulingArgs):
+        return item
+    args = msgspec.structs.replace(item.args, borrowing=BorrowingArgs())
+    return msgspec.structs.replace(item, args=args)
 
 
 def test_a_chapter_without_quotas_leaves_no_quotas_and_no_ending() -> None:

@@ -57,7 +57,8 @@ def test_each_webhook_asks_for_little_and_says_what_its_absence_means(
     assert entry["sideEffects"] == ("NoneOnDryRun" if writes else "None")
     assert entry["matchPolicy"] == "Equivalent"
     rule = entry["rules"][0]
-    assert (rule["resources"], rule["operations"], rule["scope"]) == ([resource], operations, "Namespaced")
+    scope = "Cluster" if resource == "quotagroups" else "Namespaced"
+    assert (rule["resources"], rule["operations"], rule["scope"]) == ([resource], operations, scope)
     assert entry["namespaceSelector"]["matchExpressions"][0] == {
         "key": "kubernetes.io/metadata.name",
         "operator": "NotIn",
