@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sandbox.demo.across_nodes import across_nodes
+from sandbox.demo.department import department
 from sandbox.demo.fair_shares import fair_shares
 from sandbox.demo.gangs import (
     gang_of_four,
@@ -49,6 +50,7 @@ _TEAMS: Final = ("team-a", "team-b")
 _LENDERS: Final = ("vision", "speech")
 _COLOURS: Final = ("blue", "red", "green")
 _LABS: Final = ("astro", "bio", "idle")
+_DEPARTMENT: Final = ("astro", "bio", "shop")
 _SERVICES: Final = ("analytics", "urgent", "web")
 CHAPTERS: Final = {
     1: Chapter("Two teams share ten GPUs", two_quotas, _TEAMS, "team-a quota nvidia.com/gpu 2 4 6"),
@@ -88,7 +90,10 @@ CHAPTERS: Final = {
         "Two teams that borrow come to equal shares",
         fair_shares,
         _LABS,
-        "bio quota nvidia.com/gpu 5 2 10 - 3 0",
+        "bio quota example.com/card 5 2 10 - 3 0",
+    ),
+    18: Chapter(
+        "A department of two teams", department, _DEPARTMENT, "astro quota example.com/card 4 3 10 - 1 0"
     ),
 }
 ADVICE: Final = "`make demo-controllers`"

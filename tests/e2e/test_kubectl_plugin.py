@@ -109,11 +109,12 @@ def test_the_table_tells_who_borrows_from_whom(teams: tuple[str, str], kube: Cal
     assert (done.returncode, done.stderr) == (0, "")
     header, *rows = done.stdout.splitlines()
     columns = "NAMESPACE NAME RESOURCE USED MIN MAX HARD BORROWED LENT RESERVED RECLAIMABLE PENDING"
-    assert " ".join(header.split()) == f"{columns} ABOVEMAX RECLAIMED HELD KEPT AGE"
+    wide = "WEIGHT SHARE ENTITLED ABOVEMAX RECLAIMED HELD KEPT AGE"
+    assert " ".join(header.split()) == f"{columns} {wide}"
     found = {row.split()[0]: row.split()[1:-1] for row in rows}
     assert found == {
-        first: ["quota", "cpu", *["4500m", "4", "6", "8", "500m", "0", "0", "500m", "0", "0", "-", "-", "-"]],
-        second: ["quota", "cpu", *["1", "4", "6", "-", "0", "500m", "0", "0", "2", "0", "-", "-", "-"]],
+        first: "quota cpu 4500m 4 6 8 500m 0 0 500m 0 1 0.062 4500m 0 - - -".split(),
+        second: "quota cpu 1 4 6 - 0 500m 0 0 2 1 0 3 0 - - -".split(),
     }
 
 
@@ -212,7 +213,7 @@ def test_a_quota_is_described_with_its_events_and_the_tree_below_it(
     done = kube("elasticquota", "describe", "quota", "-n", first)
     assert (done.returncode, done.stderr.count("is not enforced")) == (0, done.stderr.count("\n"))
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    assert "cpu 4500m 4 6 8 500m 0 0 0" in lines
+    assert "cpu 4500m 4 6 8 500m 0 0 0 0.062 4500m" in lines
     assert lines[-1].startswith("Normal Told ")
     assert lines[-1].endswith(" tests said by a test")
     assert "another quota" not in done.stdout

@@ -22,7 +22,7 @@ from scheduler_core.errors import ConfigError
 
 @pytest.mark.parametrize(
     ("asked", "played"),
-    [((), [*range(1, 15), 16, 17]), ((5,), [5]), ((6, 2, 6), [2, 6])],
+    [((), [*range(1, 15), 16, 17, 18]), ((5,), [5]), ((6, 2, 6), [2, 6])],
     ids=["all without a choice", "one", "in their order, once each"],
 )
 def test_chapters_are_chosen(asked: tuple[int, ...], played: list[int]) -> None:
@@ -56,7 +56,7 @@ def test_real_controllers_play_the_chapters_that_need_them() -> None:
 @pytest.mark.parametrize(
     ("asked", "real", "problem"),
     [
-        ([18], False, "chapter 18 does not exist; choose 1 to 17"),
+        ([19], False, "chapter 19 does not exist; choose 1 to 18"),
         ([15], False, "chapter 15 needs real controllers: `make demo-controllers` plays it"),
         ([3], True, "chapter 3 is played without --controllers"),
     ],
