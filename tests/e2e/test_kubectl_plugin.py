@@ -111,10 +111,10 @@ def test_the_table_tells_who_borrows_from_whom(teams: tuple[str, str], kube: Cal
     columns = "NAMESPACE NAME RESOURCE USED MIN MAX HARD BORROWED LENT RESERVED RECLAIMABLE PENDING"
     wide = "WEIGHT SHARE ENTITLED ABOVEMAX RECLAIMED HELD KEPT AGE"
     assert " ".join(header.split()) == f"{columns} {wide}"
-    found = {row.split()[0]: row.split()[1:-1] for row in rows}
+    found = {row.split()[0]: " ".join(row.split()[1:-1]) for row in rows}
     assert found == {
-        first: "quota cpu 4500m 4 6 8 500m 0 0 500m 0 1 0.062 4500m 0 - - -".split(),
-        second: "quota cpu 1 4 6 - 0 500m 0 0 2 1 0 3 0 - - -".split(),
+        first: "quota cpu 4500m 4 6 8 500m 0 0 500m 0 1 0.062 4500m 0 - - -",
+        second: "quota cpu 1 4 6 - 0 500m 0 0 2 1 0 3 0 - - -",
     }
 
 
