@@ -260,8 +260,10 @@ def with_borrowing_events(state: ClusterState, events: list[ClusterEvent]) -> li
     borrowing = []
     for namespace, names in came.items():
         quota = state.ledger.quota_of(namespace)
-        # The use of terminating pods does not count as borrowed.
-        if quota is not None and not names.isdisjoint(borrowed(state.ledger, quota, after_leaving=True)):
+        # The use of terminating pods does not count as borrowed. In a tree, a group may borrow more instead.
+        if state.ledger.groups_above(namespace) or (
+            quota is not None and not names.isdisjoint(borrowed(state.ledger, quota, after_leaving=True))
+        ):
             borrowing.append(ClusterEvent(EventKind.LOAN, namespace=namespace))
     return [*events, *borrowing]
 

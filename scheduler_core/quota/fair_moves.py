@@ -1,14 +1,18 @@
 """Fair moves: what a quota that borrows less may take from one that borrows more (docs/quota.md#the-algebra).
 
-A fair move concerns work that would borrow, and that the sum of min refuses. Its *contested* resources are
-those that the work asks for and of which the sum of min has too little left. A set of victims is fair if for
-the quota v of each victim, without the set, and the quota p of the work, with it:
+A fair move concerns work that would borrow, and that the sum of min or the max of a group refuses. Its
+*contested* resources are those that the work asks for and of which these have too little left. A set of
+victims is fair if for the quota v of each victim, without the set, and the quota p of the work, with it:
 
 (a) v keeps its min of every resource of which it used at least its min before;
 (b) v borrows less of a contested resource than before;
 (c) in each contested resource by itself, the share of p is at most that of v;
 (d) the share of p as a whole is at most that of v: the largest share over all resources counts first, then
-    the next one, and so on.
+    the next one, and so on;
+(e) groups above both lose no more of any resource than the work asks for.
+
+In a tree of quotas, p and v are the children of the lowest common ancestor (`fair_sides`); (a) and (b) hold
+for all nodes from v down to the quota of the victim, and all victims have the same p.
 
 Shares are divided by weights. A quota of weight 0 takes nothing, and gives all that it borrows: (c) and (d)
 hold for it whatever it borrows. By (d) fair moves come to an end. (a) and (c) are floors: the least that v
@@ -19,8 +23,9 @@ may refuse a fair set, and only `is_fair` proves one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -29,8 +34,20 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.aggregate import sum_limits
 from scheduler_core.quota.fair_shares import staying
-from scheduler_core.quota.ledger import QuotaLedger
-from scheduler_core.quota.policy import lendable, may_reclaim
+from scheduler_core.quota.fair_sides import (
+    GivingNode,
+    Meeting,
+    Side,
+    giving_nodes,
+    meeting,
+    shares,
+    sides_above,
+)
+from scheduler_core.quota.group_limits import beyond_group_max
+from scheduler_core.quota.ledger import QuotaLedger, shift
+from scheduler_core.quota.policy import may_reclaim
+
+_NO_QUOTAS: Final[Mapping[str, ResourceList]] = {}
 
 
 class FairMove(msgspec.Struct, frozen=True):
@@ -38,7 +55,9 @@ class FairMove(msgspec.Struct, frozen=True):
 
     `short`: of each contested resource what is lacking, always above 0. `borrows`: what the quota borrows
     with the work, by resource, without zeros. `totals`: the sums of min, the denominators of all shares.
-    `largest`: the share of the quota as a whole, with the work.
+    `largest`: the share of the quota as a whole, with the work. `asked` is the charge of the work. In a tree,
+    `above` are the groups above the quota as taking sides, and `inside` is the lowest of them whose max has
+    no room for the work: then only pods inside it can make room.
     """
 
     quota: ElasticQuota
@@ -46,11 +65,18 @@ class FairMove(msgspec.Struct, frozen=True):
     borrows: dict[str, int]
     totals: dict[str, int]
     largest: Fraction
+    asked: ResourceList
+    above: tuple[Side, ...] = ()
+    inside: str = ""
 
     @property
     def weight(self) -> Fraction:
         """The weight of the quota, never 0."""
         return self.quota.sharing.weight
+
+    def side(self, level: int) -> Side:
+        """The side that takes: the quota itself (0), or a group above it."""
+        return self.above[level - 1] if level else Side(self.borrows, self.weight, self.largest)
 
 
 def fair_move(
@@ -59,13 +85,15 @@ def fair_move(
     charge: ResourceList,
     nominated: ResourceList,
     nominated_total: ResourceList,
+    nominated_by: Mapping[str, ResourceList] = _NO_QUOTAS,
 ) -> FairMove | None:
     """The fair move that work of this charge needs, or None if it needs none or none can help.
 
-    `nominated` and `nominated_total` are the use of nominated pods that go before it, as in `policy.admit`.
-    None for work that may reclaim (then the min decides), that the max refuses, or that the sum of min admits
-    once the pods on their way out are gone, that borrows nothing of what shares count, and for quotas of
-    weight 0.
+    `nominated` and `nominated_total` are the use of nominated pods that go before it, as in `policy.admit`;
+    the latter with what groups keep back of it. `nominated_by` is that use by namespace.
+    None for work that may reclaim (then the min decides), that the max refuses, or that quotas and groups
+    admit once the pods on their way out are gone, that borrows nothing of what shares count, and for quotas
+    of weight 0.
     """
     if not (ledger.borrowing.fair_moves and quota.sharing.weight):
         return None
@@ -78,13 +106,17 @@ def fair_move(
         return None
     limits = sum_limits(ledger, quota, charge, nominated)
     total = ledger.in_use(after_leaving=True)
-    short = {}
+    short: dict[str, int] = {}
     for name in sorted(asked):
         if name in limits:
             lacks = total.get(name, 0) + nominated_total.get(name, 0) + asked[name] - limits[name]
             if lacks > 0:
                 short[name] = lacks
-    if not short or not all(limits[name] for name in short):
+    inside = ""
+    for group, name, lacks in beyond_group_max(ledger, quota, asked, nominated, nominated_by):
+        inside = inside or group
+        short[name] = max(lacks, short.get(name, 0))
+    if not short or not all(limits.get(name) for name in short):
         return None
     borrows = {}
     for name in ledger.total_min:
@@ -94,19 +126,41 @@ def fair_move(
     if not any(asked.get(name) for name in borrows):
         return None
     totals = dict(ledger.total_min)
-    largest = max(_shares(borrows, totals, quota.sharing.weight), default=Fraction(0))
-    return FairMove(quota, short, borrows, totals, largest)
+    largest = max(shares(borrows, totals, quota.sharing.weight), default=Fraction(0))
+    above = tuple(sides_above(ledger, quota, asked, nominated, nominated_by))
+    return FairMove(quota, short, borrows, totals, largest, asked, above, inside)
 
 
-def floors(ledger: QuotaLedger, move: FairMove, victim: ElasticQuota) -> dict[str, int] | None:
+def floors(
+    ledger: QuotaLedger,
+    move: FairMove,
+    victim: ElasticQuota,
+    spent: Mapping[str, ResourceList] = _NO_QUOTAS,
+) -> dict[str, int] | None:
     """The least use that a quota must keep of each resource, by (a), (c) and (d); None if it gives nothing.
 
-    It gives nothing if it does not exceed the floor of any contested resource, or is below another floor.
+    It gives nothing if it does not exceed the floor of any contested resource, or is below another floor. In
+    a tree the same holds for every group on the giving side; `spent` is what others already give of them.
     """
-    used, low, weight = lendable(ledger, victim), victim.min, victim.sharing.weight
+    at = meeting(ledger, move.quota, victim)
+    side = move.side(at.level)
+    if not side.weight or not _is_inside(move, at):
+        return None
+    *lower, top = giving_nodes(ledger, victim, at.giving, spent)
+    found = _floors_of(move, side, top)
+    for node in reversed(lower):
+        if found is not None:
+            found = _floors_below(move, node, top, found)
+        top = node
+    return found
+
+
+def _floors_of(move: FairMove, side: Side, node: GivingNode) -> dict[str, int] | None:
+    """What a giving side keeps."""
+    used, low, weight = node
     found = {}
     for name in move.short:
-        keeps = found[name] = low.get(name, 0) + _scaled(move.borrows.get(name, 0), weight, move.weight)
+        keeps = found[name] = low.get(name, 0) + _scaled(side.borrows.get(name, 0), weight, side.weight)
         if used.get(name, 0) < keeps:
             return None
     if all(used.get(name, 0) == keeps for name, keeps in found.items()):
@@ -123,9 +177,33 @@ def floors(ledger: QuotaLedger, move: FairMove, victim: ElasticQuota) -> dict[st
             used.get(name, 0) - low.get(name, 0) - move.short.get(name, 0), move.totals[name]
         ),
     )
-    keeps = low.get(name, 0) + _scaled(1, weight * move.totals[name] * move.largest, Fraction(1))
+    keeps = low.get(name, 0) + _scaled(1, weight * move.totals[name] * side.largest, Fraction(1))
     found[name] = max(keeps, found.get(name, 0))
     return found if used.get(name, 0) >= found[name] else None
+
+
+def _floors_below(
+    move: FairMove, node: GivingNode, above: GivingNode, keeps: Mapping[str, int]
+) -> dict[str, int] | None:
+    """What a node keeps below a giving node: its min, and as much as the node above it must keep."""
+    found = {}
+    for name in {**move.short, **node.min, **keeps}:
+        used, low = node.used.get(name, 0), node.min.get(name, 0)
+        if used < low:
+            if name in move.short:
+                return None
+            low = 0
+        found[name] = low
+        if name in keeps:
+            found[name] = max(low, used - (above.used.get(name, 0) - keeps[name]))
+    if all(node.used.get(name, 0) == found[name] for name in move.short):
+        return None
+    return found
+
+
+def _is_inside(move: FairMove, at: Meeting) -> bool:
+    """Whether quotas that meet there are both below the group whose max has no room for the work, if any."""
+    return not move.inside or any(group.name == move.inside for group in at.common)
 
 
 def gives_any(ledger: QuotaLedger, move: FairMove) -> bool:
@@ -143,35 +221,61 @@ def _scaled(amount: int, weight: Fraction, by: Fraction) -> int:
 
 
 def is_fair(ledger: QuotaLedger, move: FairMove, taken: Mapping[str, ResourceList]) -> bool:
-    """Whether a set of victims is fair; `taken` is what they use, by namespace. The proof of (a) to (d)."""
-    own = sorted(_shares(move.borrows, move.totals, move.weight), reverse=True)
+    """Whether a set of victims is fair; `taken` is what they use, by namespace. The proof of (a) to (e)."""
+    lost: dict[str, dict[str, int]] = {}
+    gives: list[tuple[ElasticQuota, Meeting]] = []
     for namespace, amounts in taken.items():
         quota = ledger.quota_of(namespace)
         if quota is None or quota.namespace == move.quota.namespace:
             return False
-        used = lendable(ledger, quota)
-        left = {name: used.get(name, 0) - amounts.get(name, 0) for name in {*used, *move.totals}}
-        for name, low in quota.min.items():
-            if used.get(name, 0) >= low > left.get(name, 0):
-                return False
-        borrowed = {name: max(0, left[name] - quota.min.get(name, 0)) for name in move.totals}
-        if not any(
-            amounts.get(name, 0) > 0 and used.get(name, 0) > quota.min.get(name, 0) for name in move.short
-        ):
-            return False
-        weight = quota.sharing.weight
-        if not weight:
-            continue
-        if any(borrowed[name] * move.weight < move.borrows.get(name, 0) * weight for name in move.short):
-            return False
-        if own > sorted(_shares(borrowed, move.totals, weight), reverse=True):
-            return False
-    return True
+        gives.append((quota, meeting(ledger, move.quota, quota)))
+        for group in ledger.groups_above(namespace):
+            shift(lost.setdefault(group.name, {}), amounts)
+    # All are compared with one side.
+    return len({at.level for _, at in gives}) <= 1 and all(
+        _gives(ledger, move, quota, at, lost, taken[quota.namespace]) for quota, at in gives
+    )
 
 
-def _shares(borrows: Mapping[str, int], totals: Mapping[str, int], weight: Fraction) -> list[Fraction]:
-    """The shares of a quota in all resources, with zeros."""
-    return [Fraction(borrows.get(name, 0), total) / weight for name, total in totals.items() if total > 0]
+def _gives(
+    ledger: QuotaLedger,
+    move: FairMove,
+    quota: ElasticQuota,
+    at: Meeting,
+    lost: Mapping[str, ResourceList],
+    amounts: ResourceList,
+) -> bool:
+    """Whether a quota may give these amounts, and the groups above it what they lose in all."""
+    side = move.side(at.level)
+    if not side.weight or not _is_inside(move, at):
+        return False
+    for group in at.common:
+        if any(value > move.asked.get(name, 0) for name, value in lost[group.name].items()):
+            return False
+    nodes = giving_nodes(ledger, quota, at.giving, _NO_QUOTAS)
+    losses = [amounts, *(lost[group.name] for group in at.giving)]
+    if not all(_keeps(move, node, loss) for node, loss in zip(nodes, losses, strict=True)):
+        return False
+    used, low, weight = nodes[-1]
+    if not weight:
+        return True
+    loss = losses[-1]
+    borrowed = {
+        name: max(0, used.get(name, 0) - loss.get(name, 0) - low.get(name, 0)) for name in move.totals
+    }
+    if any(borrowed[name] * side.weight < side.borrows.get(name, 0) * weight for name in move.short):
+        return False
+    own = sorted(shares(side.borrows, move.totals, side.weight), reverse=True)
+    return own <= sorted(shares(borrowed, move.totals, weight), reverse=True)
+
+
+def _keeps(move: FairMove, node: GivingNode, loss: ResourceList) -> bool:
+    """(a) and (b): whether a node keeps its min, and gives of a contested resource that it borrows."""
+    used = node.used
+    for name, low in node.min.items():
+        if used.get(name, 0) >= low > used.get(name, 0) - loss.get(name, 0):
+            return False
+    return any(loss.get(name, 0) > 0 and used.get(name, 0) > node.min.get(name, 0) for name in move.short)
 
 
 def no_fair_move(ledger: QuotaLedger, move: FairMove) -> str:
@@ -179,33 +283,47 @@ def no_fair_move(ledger: QuotaLedger, move: FairMove) -> str:
     name = next(iter(move.short))
     total = move.totals[name]
     richest = max(
-        (quota for quota in ledger.quotas() if quota.namespace != move.quota.namespace),
-        key=lambda quota: (_over(ledger, quota, name) / (quota.sharing.weight or Fraction(1)), quota.key),
+        _givers(ledger, move, name),
+        key=lambda giver: (giver.over / (giver.weight or Fraction(1)), giver.title),
         default=None,
     )
-    own = _part(name, move.borrows.get(name, 0), total, move.quota)
+    side = move.side(richest.level if richest is not None else 0)
+    own = _part(name, side.borrows.get(name, 0), total, _title(move, side), side.weight)
     head = f"no fair move: with the work {own} of {name}"
-    if richest is None or not _over(ledger, richest, name):
+    if richest is None or not richest.over:
         return f"{head}, and no other quota borrows any"
-    over = _over(ledger, richest, name)
-    gives = min(over, move.short[name])
-    left = f"{format_resource(name, over - gives)}/{format_resource(name, total)}"
-    return (
-        f"{head}, and {_part(name, over, total, richest, verb='borrows')} and would borrow {left} "
-        f"after giving {format_resource(name, gives)}"
-    )
+    gives = min(richest.over, move.short[name])
+    left = f"{format_resource(name, richest.over - gives)}/{format_resource(name, total)}"
+    other = _part(name, richest.over, total, richest.title, richest.weight, verb="borrows")
+    return f"{head}, and {other} and would borrow {left} after giving {format_resource(name, gives)}"
 
 
-def _part(name: str, amount: int, total: int, quota: ElasticQuota, *, verb: str = "would borrow") -> str:
+class _Giver(NamedTuple):
+    """A side that might give, and by how much it exceeds its min of a resource."""
+
+    level: int
+    title: str
+    over: int
+    weight: Fraction
+
+
+def _givers(ledger: QuotaLedger, move: FairMove, name: str) -> Iterator[_Giver]:
+    for quota in ledger.quotas():
+        if quota.namespace != move.quota.namespace:
+            at = meeting(ledger, move.quota, quota)
+            used, low, weight = giving_nodes(ledger, quota, at.giving, _NO_QUOTAS)[-1]
+            title = f"QuotaGroup {at.giving[-1].name}" if at.giving else f"ElasticQuota {quota.key}"
+            if _is_inside(move, at):
+                yield _Giver(at.level, title, max(0, used.get(name, 0) - low.get(name, 0)), weight)
+
+
+def _title(move: FairMove, side: Side) -> str:
+    return f"QuotaGroup {side.name}" if side.name else f"ElasticQuota {move.quota.key}"
+
+
+def _part(
+    name: str, amount: int, total: int, title: str, weight: Fraction, *, verb: str = "would borrow"
+) -> str:
     """`ElasticQuota p1/quota (weight 2) borrows 4/8`."""
-    weight = quota.sharing.weight
     given = "" if weight == 1 else f" (weight {weight})"
-    return (
-        f"ElasticQuota {quota.key}{given} {verb} "
-        f"{format_resource(name, amount)}/{format_resource(name, total)}"
-    )
-
-
-def _over(ledger: QuotaLedger, quota: ElasticQuota, name: str) -> int:
-    """What a quota borrows of a resource by pods that have a node and stay."""
-    return max(0, lendable(ledger, quota).get(name, 0) - quota.min.get(name, 0))
+    return f"{title}{given} {verb} {format_resource(name, amount)}/{format_resource(name, total)}"

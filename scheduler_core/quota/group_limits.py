@@ -5,7 +5,7 @@ The rules are in docs/quota-trees.md#rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -85,6 +85,29 @@ def group_refusal(
         if found is not None:
             return group.name, found
     return None
+
+
+def beyond_group_max(
+    ledger: QuotaLedger,
+    quota: ElasticQuota,
+    asked: ResourceList,
+    own: ResourceList,
+    nominated_by: Mapping[str, ResourceList],
+) -> Iterator[tuple[str, str, int]]:
+    """(group, resource, amount) by which a charge exceeds the max of groups above it, the nearest first.
+
+    `own` is what nominated pods of the quota will use, `nominated_by` what those of other namespaces will.
+    Pods on their way out do not count.
+    """
+    for group in ledger.groups_above(quota.namespace):
+        limits = group.group.max
+        coming = nominated_in(group, nominated_by, without=quota.namespace) if limits else _NOTHING
+        for name, amount in asked.items():
+            if amount > 0 and name in limits:
+                stays = group.sums.amount(name, after_leaving=True) + coming.get(name, 0) + own.get(name, 0)
+                short = stays + amount - limits[name]
+                if short > 0:
+                    yield group.name, name, short
 
 
 class Reading(msgspec.Struct, frozen=True):

@@ -221,6 +221,7 @@ class QuotaLedger:
                 self._count_in([above.sums for above in account.groups], account, account.used, +1)
         self._sum_min()
         self.version += 1
+        self.quotas_version += 1
 
     def groups_above(self, namespace: str) -> Ancestors:
         """The groups above the quota of a namespace, the nearest first."""
@@ -480,7 +481,8 @@ def less(left: ResourceList, right: ResourceList) -> ResourceList:
 def _decides_alike(one: ElasticQuota | None, other: ElasticQuota | None) -> bool:
     if one is None or other is None:
         return one is other
-    return (one.min, one.max, one.sharing) == (other.min, other.max, other.sharing)
+    rules = (one.min, one.max, one.sharing, one.group)
+    return rules == (other.min, other.max, other.sharing, other.group)
 
 
 def _equal(left: ResourceList, right: ResourceList) -> bool:

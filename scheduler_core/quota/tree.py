@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-import msgspec
-
 from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.use_sums import UseSums
@@ -116,14 +114,3 @@ class GroupAccount:
             if (most := self.group.lendable.get(name)) is not None and value > most
         }
         self.holds_back = bool(self.keeps) or any(child.holds_back for child in self.children)
-
-
-class Compared(msgspec.Struct, frozen=True):
-    """A child of the lowest common ancestor of two quotas: a group or a quota, by its use and its rules.
-
-    `group` is None where the child is the quota itself.
-    """
-
-    used: ResourceList
-    min: ResourceList
-    group: GroupAccount | None = None

@@ -127,14 +127,22 @@ class Model:
         self.running.remove(victim)
         self.waiting.append(victim)
 
+    def may_lose(self, work: Work, namespace: str) -> bool:
+        """Whether a quota is over its min, in groups that are all over theirs, for a claim of a namespace."""
+        quota = self.ledger.quota_of(namespace)
+        assert quota is not None
+        claiming = self.ledger.groups_above(work.namespace)
+        groups = [group for group in self.ledger.groups_above(namespace) if group not in claiming]
+        return over_min(self.ledger, quota) and all(
+            any(group.sums.amount(name) > low for name, low in group.min.items()) for group in groups
+        )
+
     def reclaimed(self, work: Work) -> list[Work] | None:
         """Victims of a claim within min: works of quotas over min, while these are over it."""
         order = self.random.sample(self.running, len(self.running))
         gone: list[Work] = []
         for other in order:
-            quota = self.ledger.quota_of(other.namespace)
-            assert quota is not None
-            if other.namespace != work.namespace and over_min(self.ledger, quota):
+            if other.namespace != work.namespace and self.may_lose(work, other.namespace):
                 self.ledger.refund(other.namespace, other.uid)
                 gone.append(other)
             if admit(self.ledger, work.namespace, work.asks) is None:

@@ -23,7 +23,12 @@ from scheduler_core.framework.preemption.demand import (
     of_borrowers,
     weightless,
 )
-from scheduler_core.framework.preemption.nominated_sums import nominated_requests
+from scheduler_core.framework.preemption.group_need import with_kept_back
+from scheduler_core.framework.preemption.nominated_sums import (
+    nominated_by_quota,
+    nominated_requests,
+    own_nominated,
+)
 from scheduler_core.model.duration import format_duration
 from scheduler_core.model.names import MIN_RUNTIME_ANNOTATION, RECLAIM_MIN_RUNTIME_ANNOTATION
 from scheduler_core.model.pods.pod import Pod
@@ -31,39 +36,55 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.model.timestamps import format_time
 from scheduler_core.quota.fair_moves import FairMove, fair_move, floors, is_fair, no_fair_move
-from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.fair_shares import borrows, scale_of
+from scheduler_core.quota.fair_sides import meeting
+from scheduler_core.quota.ledger import QuotaLedger, charged, shift
+from scheduler_core.quota.policy import lendable
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.placed.calm import calm_of
 from scheduler_core.state.placed.pods import PodTable
 
 
 class FairDemand(msgspec.Struct, frozen=True):
-    """A fair move as a demand, and the quotas that may give something."""
+    """A fair move as demands on the quotas that may give something.
+
+    There is one demand without groups of quotas. In a tree there is one for each side that takes: the quotas
+    of one demand all give to the same side.
+    """
 
     move: FairMove
-    demand: Demand
-    borrowers: Borrowers
+    demands: tuple[Demand, ...]
+
+    @property
+    def demand(self) -> Demand:
+        """The demand whose pods may be taken first, if some have not run for long enough."""
+        return min(self.demands, key=lambda demand: demand.until)
 
     def turns(self, table: PodTable) -> Iterator[Demand]:
         """Demands to try in order until one succeeds: first with victims of quotas of weight 0 only."""
-        lose = weightless(self.borrowers)
-        if lose.any() and not lose.all():
-            owners = np.append(self.borrowers.of, -1)[table.namespace[: len(self.demand.eligible)]]
-            theirs: Bool = (owners >= 0) & np.append(lose, False)[owners]
-            fewer = msgspec.structs.replace(self.demand, eligible=self.demand.eligible & theirs)
-            yield from demands_in_order(table, fewer)
-        yield from demands_in_order(table, self.demand)
+        for demand in self.demands:
+            borrowers = demand.borrowers
+            lose = weightless(borrowers) if borrowers is not None else np.zeros(0, dtype=np.bool_)
+            if borrowers is not None and lose.any() and not lose.all():
+                owners = np.append(borrowers.of, -1)[table.namespace[: len(demand.eligible)]]
+                theirs: Bool = (owners >= 0) & np.append(lose, False)[owners]
+                fewer = msgspec.structs.replace(demand, eligible=demand.eligible & theirs)
+                yield from demands_in_order(table, fewer)
+            yield from demands_in_order(table, demand)
 
 
 def fair_move_of(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> FairMove | None:
     """The fair move that work of this charge needs, or None; `pod` stands for the work.
 
-    Nodes that are merely kept for a gang make nothing short: they are given up again.
+    Nodes that are merely kept for a gang make nothing short, as they are given up again. Those of the own
+    quota count in its share.
     """
     if not state.ledger.borrowing.fair_moves:
         return None
-    own, total = nominated_requests(state, pod, without_kept=True)
-    return fair_move(state.ledger, quota, asked, own, total)
+    _, total = nominated_requests(state, pod, without_kept=True)
+    total = with_kept_back(state, pod, quota, total, asked)
+    by_quota = nominated_by_quota(state, pod)
+    return fair_move(state.ledger, quota, asked, own_nominated(state, pod), total, by_quota)
 
 
 def fair_demand(
@@ -76,13 +97,44 @@ def fair_demand(
     move = fair_move_of(state, pod, quota, asked)
     if move is None:
         return None
-    ledger, table, index = state.ledger, state.table, state.index
-    table.cover(len(index))
-    found = []
-    for other in ledger.quotas():
-        keeps = floors(ledger, move, other) if other.namespace != quota.namespace else None
+    state.table.cover(len(state.index))
+    found = _givers(state.ledger, move)
+    return FairDemand(move, tuple(_demand(state, pod, move, givers, now) for givers in found))
+
+
+_Givers = list[tuple[ElasticQuota, dict[str, int]]]
+
+
+def _givers(ledger: QuotaLedger, move: FairMove) -> list[_Givers]:
+    """The quotas that may give, each with what it keeps; those that give to one side together.
+
+    What a group may give is divided among its quotas, the highest share first.
+    """
+    own = move.quota
+    others = [quota for quota in ledger.quotas() if quota.namespace != own.namespace]
+    if not ledger.tree:
+        kept = ((other, floors(ledger, move, other)) for other in others)
+        return [[(other, keeps) for other, keeps in kept if keeps is not None]]
+    scale = scale_of(ledger)
+    others.sort(key=lambda quota: quota.namespace)
+    others.sort(key=lambda quota: scale.share(borrows(ledger, quota), quota.sharing.weight), reverse=True)
+    spent: dict[str, dict[str, int]] = {}
+    found: dict[int, _Givers] = {}
+    for other in others:
+        keeps = floors(ledger, move, other, spent)
         if keeps is not None:
-            found.append((other, keeps))
+            at = meeting(ledger, own, other)
+            used = lendable(ledger, other)
+            gives = {name: used.get(name, 0) - least for name, least in keeps.items()}
+            for group in at.giving:
+                shift(spent.setdefault(group.name, {}), gives)
+            found.setdefault(at.level, []).append((other, keeps))
+    return [found[level] for level in sorted(found)] or [[]]
+
+
+def _demand(state: ClusterState, pod: Pod, move: FairMove, found: _Givers, now: float) -> Demand:
+    """The demand of a fair move on quotas that give to one side."""
+    table, index, quota = state.table, state.index, move.quota
     borrowers = borrowers_with(state, found, move)
     need: Int64 = np.zeros(len(index), dtype=np.int64)  # [R]
     for name, amount in move.short.items():
@@ -92,8 +144,7 @@ def fair_demand(
     eligible = available(state, pod) & of_borrowers(table, borrowers)
     eligible &= _within_loans(table, borrowers, need)
     calm = calm_of(table, eligible, borrowers.of, [other.sharing.min_runtime for other, _ in found], now)
-    demand = Demand(pod, state.vector(pod), need, eligible & ~calm.young, quota, borrowers, calm)
-    return FairDemand(move, demand, borrowers)
+    return Demand(pod, state.vector(pod), need, eligible & ~calm.young, quota, borrowers, calm)
 
 
 def why_no_fair_move(state: ClusterState, found: FairDemand) -> str:

@@ -6,7 +6,7 @@ from scheduler_core.framework.preemption.nominated_sums import nominated_by_quot
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.group_limits import Reading, kept_back, nominated_in
+from scheduler_core.quota.group_limits import Reading, beyond_group_max, kept_back
 from scheduler_core.quota.ledger import plus
 from scheduler_core.state.cluster import ClusterState
 
@@ -41,15 +41,7 @@ def short_of_group_max(
 
     `own` is what nominated pods of the quota will use. Pods on their way out do not count.
     """
-    ledger = state.ledger
     found: dict[str, int] = {}
-    for group in ledger.groups_above(quota.namespace):
-        limits = group.group.max
-        coming = nominated_in(group, nominated_by_quota(state, pod), without=quota.namespace)
-        for name, amount in asked.items():
-            if amount > 0 and name in limits:
-                stays = group.sums.amount(name, after_leaving=True) + coming.get(name, 0) + own.get(name, 0)
-                short = stays + amount - limits[name]
-                if short > found.get(name, 0):
-                    found[name] = short
+    for _, name, short in beyond_group_max(state.ledger, quota, asked, own, nominated_by_quota(state, pod)):
+        found[name] = max(short, found.get(name, 0))
     return found

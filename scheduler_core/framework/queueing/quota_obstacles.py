@@ -142,7 +142,7 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
         FAIR_MOVE: {
             EventKind.LOAN: NarrowHint(_another_borrows_more),
             EventKind.POD_LEAVING: NarrowHint(_may_move_fairly),
-            EventKind.SHARE: NarrowHint(_is_own_share, _own),
+            EventKind.SHARE: NarrowHint(_is_own_share, _own_and_beside),
             EventKind.POD_DELETE: StandingHint(_may_move_fairly, _of_quotas),
         },
         FAIR_MOVE_LATER: {EventKind.POD_ADD: NarrowHint(_may_move_fairly, _of_quotas)},
@@ -159,6 +159,12 @@ def _own(state: ClusterState, event: ClusterEvent) -> Reach:
         if event.pod is not None and state.ledger.quota_of(namespace) is None
         else Reach(namespaces=frozenset({namespace}))
     )
+
+
+def _own_and_beside(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Pods of the quota that an event is about, and of the quotas that have a group in common with it."""
+    above = state.ledger.groups_above(event.namespace)
+    return Reach(namespaces=above[-1].namespaces) if above else _own(state, event)
 
 
 def _of_quotas(state: ClusterState, event: ClusterEvent) -> Reach:
@@ -230,8 +236,15 @@ def _may_move_fairly(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool
 
 
 def _is_own_share(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """Whether the share of the pod's own quota is smaller, so that it may take from others."""
-    return event.namespace == pod.namespace and may_move_fairly(state, pod)
+    """Whether the share of the pod's quota or of a group above it is smaller, so that it may take more."""
+    return _shares_a_side(state, pod, event) and may_move_fairly(state, pod)
+
+
+def _shares_a_side(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    if event.namespace == pod.namespace:
+        return True
+    above = state.ledger.groups_above(pod.namespace)
+    return bool(above) and event.namespace in above[-1].namespaces
 
 
 def _another_borrows_more(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

@@ -48,9 +48,14 @@ def may_move_fairly(state: ClusterState, pod: Pod) -> bool:
     number = gang.min_members if gang is not None else 1
     in_use = ledger.in_use(after_leaving=True)
     nominated, _ = nominated_of_quotas(state, without_kept=False)
-    return any(
-        in_use.get(name, 0) + nominated.get(name, 0) + number * asked > ledger.total_min.get(name, math.inf)
-        for name, asked in charged(pod.requests).items()
+    # In a tree, the max of a group may be too small instead.
+    return (
+        bool(ledger.groups_above(quota.namespace))
+        or any(
+            in_use.get(name, 0) + nominated.get(name, 0) + number * asked
+            > ledger.total_min.get(name, math.inf)
+            for name, asked in charged(pod.requests).items()
+        )
     ) and any(
         policy.borrowed(ledger, other) for other in ledger.quotas() if other.namespace != quota.namespace
     )
