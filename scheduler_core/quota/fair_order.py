@@ -3,18 +3,24 @@
 Work without a quota and work within min go before all work that borrows. Work borrows if it takes its quota
 above min in a resource that it requests and of which some quota names a min. A resource that is in no min is
 lent by nobody, so nobody borrows it.
+
+In a tree of quotas the share of each group above the quota counts first, from the top down, without the work.
+So the work of quotas of one group is ordered among itself by their own shares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.fair_shares import scale_of
+from scheduler_core.quota.group_limits import nominated_in
 from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.tree import GroupAccount
 
 _NOTHING: Final[ResourceList] = {}
+_NO_QUOTAS: Final[Mapping[str, ResourceList]] = {}
 # The place of work that borrows nothing: before the place of all work that borrows.
 AT_ONCE: Final = (0,)
 
@@ -24,19 +30,23 @@ PastOf = Callable[[str], int]
 
 
 class _Line(NamedTuple):
-    """What decides about the work of one quota: its use, and min and unit of the share by resource."""
+    """What decides about the work of one quota: its use, and min and unit of the share by resource.
+
+    `groups` are those above it from the top down.
+    """
 
     used: ResourceList
     leaving: ResourceList
     weightless: int
     terms: tuple[tuple[str, int, int], ...]
+    groups: tuple[GroupAccount, ...]
 
 
 class FairOrder:
     """Places of work by the shares of its quotas; a lower place goes first.
 
     A place is `AT_ONCE`, or (1, history, 1 for weight 0, share with the work). `past_of` gives the history,
-    None where it does not count.
+    None where it does not count. In a tree, (0, 1 for weight 0, share) of each group goes before it.
     """
 
     def __init__(self, ledger: QuotaLedger, past_of: PastOf | None = None) -> None:
@@ -46,15 +56,22 @@ class FairOrder:
         self._lines: dict[str, _Line] = {}
         self._scale = scale_of(ledger)
 
-    def place(self, namespace: str, asked: ResourceList, others: ResourceList = _NOTHING) -> FairPlace:
+    def place(
+        self,
+        namespace: str,
+        asked: ResourceList,
+        others: ResourceList = _NOTHING,
+        nominated_by: Mapping[str, ResourceList] = _NO_QUOTAS,
+    ) -> FairPlace:
         """The place of work of a namespace that will be charged `asked`.
 
-        `others` is what nominated pods of the quota will use beside it. Leaving pods do not count.
+        `others` is what nominated pods of the quota will use beside it, `nominated_by` what all nominated
+        pods will use, by namespace. Leaving pods do not count.
         """
         line = self._line(namespace)
         if line is None:
             return AT_ONCE
-        used, leaving, weightless, terms = line
+        used, leaving, weightless, terms, groups = line
         borrows, share = False, 0
         for name, low, unit in terms:
             more = asked.get(name, 0)
@@ -70,7 +87,19 @@ class FairOrder:
                     share = over * unit
         if not borrows:
             return AT_ONCE
-        return (1, self._past_of(namespace) if self._past_of is not None else 0, weightless, share)
+        past = self._past_of(namespace) if self._past_of is not None else 0
+        above = [level for group in groups for level in self._level(group, nominated_by)]
+        return (1, *above, past, weightless, share)
+
+    def _level(self, group: GroupAccount, nominated_by: Mapping[str, ResourceList]) -> FairPlace:
+        """What decides between a group and its siblings."""
+        coming = nominated_in(group, nominated_by) if nominated_by else _NOTHING
+        over = {}
+        for name in self._ledger.total_min:
+            used = group.sums.amount(name, after_leaving=True) + coming.get(name, 0)
+            over[name] = used - group.min.get(name, 0)
+        weight = group.group.weight
+        return (0, int(not weight), self._scale.share(over, weight).value)
 
     def _line(self, namespace: str) -> _Line | None:
         ledger = self._ledger
@@ -90,5 +119,6 @@ class FairOrder:
             )
             # The ledger changes its amounts in place.
             used, leaving = ledger.used(namespace), ledger.leaving(namespace)
-            found = self._lines[namespace] = _Line(used, leaving, int(not weight), terms)
+            groups = tuple(reversed(ledger.groups_above(namespace)))
+            found = self._lines[namespace] = _Line(used, leaving, int(not weight), terms, groups)
         return found

@@ -45,12 +45,12 @@ class FairPlaces:
             # As below, for most units.
             (pod,) = unit.pods.values()
             if not ledger.is_charged(namespace, pod.uid):
-                return self._order.place(namespace, charged(pod.requests))
+                return self._order.place(namespace, charged(pod.requests), nominated_by=self._nominated)
         asked, own = self._asked(unit, namespace, nominated=bool(others))
         if own:
             others = dict(others)
             shift(others, own, -1)
-        return self._order.place(namespace, asked, others)
+        return self._order.place(namespace, asked, others, self._nominated)
 
     def _asked(
         self, unit: QueuedUnit, namespace: str, *, nominated: bool
@@ -86,8 +86,18 @@ class FairPlaces:
             self._quotas_version = self._state.ledger.quotas_version
             unsure.update(lanes)
         else:
-            unsure.update(namespace for namespace in self._touched if namespace in lanes)
+            touched = self._with_siblings() if self._state.ledger.tree else self._touched
+            unsure.update(namespace for namespace in touched if namespace in lanes)
         self._touched.clear()
+
+    def _with_siblings(self) -> set[str]:
+        """The namespaces whose use changed, and those that have a group in common with one of them."""
+        found = set(self._touched)
+        for namespace in self._touched:
+            above = self._state.ledger.groups_above(namespace)
+            if above and not above[-1].namespaces <= found:
+                found |= above[-1].namespaces
+        return found
 
     def _follow_nominations(self) -> None:
         nominations = self._state.nominations

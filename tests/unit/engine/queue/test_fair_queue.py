@@ -13,15 +13,19 @@ from scheduler_core.engine.queue.fair_places import FairPlaces
 from scheduler_core.engine.queue.requeue import Wake
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import QueuedUnit
+from scheduler_core.model.names import QUOTA_GROUP_LABEL
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
 from scheduler_core.model.quotas.sharing import Sharing
 from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.tree import GroupAccount
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_pod, make_quota
 
 GPU = "nvidia.com/gpu"
 SPACES = ("a", "b", "c", "free")
+GROUPS = ("dept", "lab")
 WEIGHTS = (Fraction(1), Fraction(3), Fraction(0), Fraction(1, 2))
 
 
@@ -53,7 +57,23 @@ def rule(ledger: QuotaLedger, unit: QueuedUnit) -> tuple[Any, ...]:
         return (0, *static_key(unit))
     shares = (Fraction(max(0, value), ledger.total_min[name]) for name, value in over.items())
     weight = quota.sharing.weight
-    return (1, weight == 0, max(shares) / (weight or 1), *static_key(unit))
+    return (
+        1,
+        *(part for group in reversed(ledger.groups_above(unit.namespace)) for part in level(ledger, group)),
+        *(0, weight == 0, max(shares) / (weight or 1)),
+        *static_key(unit),
+    )
+
+
+def level(ledger: QuotaLedger, group: GroupAccount) -> tuple[Any, ...]:
+    """The share of a group, without work that waits."""
+    inside = [quota.namespace for quota in ledger.quotas() if group in ledger.groups_above(quota.namespace)]
+    shares = [Fraction(0)]
+    for name, total in ledger.total_min.items():
+        used = sum(ledger.used(one).get(name, 0) - ledger.leaving(one).get(name, 0) for one in inside)
+        shares.append(Fraction(max(0, used - group.min.get(name, 0)), total) if total else Fraction(0))
+    weight = group.group.weight
+    return (0, weight == 0, max(shares) / (weight or 1))
 
 
 def first_of(ledger: QuotaLedger, waiting: dict[str, QueuedUnit]) -> QueuedUnit | None:
@@ -64,9 +84,20 @@ def first_of(ledger: QuotaLedger, waiting: dict[str, QueuedUnit]) -> QueuedUnit 
     return min(heads.values(), key=lambda unit: rule(ledger, unit), default=None)
 
 
-def quota(namespace: str, gpus: int, cpus: int, weight: Fraction) -> ElasticQuota:
+def quota(namespace: str, gpus: int, cpus: int, weight: Fraction, group: str = "") -> ElasticQuota:
     made = make_quota(f"{namespace}/q").min(gpu=gpus, cpu=cpus).obj()
-    return msgspec.structs.replace(made, sharing=Sharing(weight))
+    labels = {QUOTA_GROUP_LABEL: group} if group else {}
+    return msgspec.structs.replace(made, sharing=Sharing(weight), labels=labels)
+
+
+def group(name: str, gpus: int, weight: Fraction) -> QuotaGroup:
+    """The second group stands below the first one."""
+    spec = {
+        "parent": GROUPS[0] if name == GROUPS[1] else "",
+        "min": {GPU: str(gpus)},
+        "weight": str(float(weight)),
+    }
+    return parse_quota_group({"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": spec})
 
 
 STEPS = st.lists(
@@ -76,6 +107,8 @@ STEPS = st.lists(
         st.tuples(st.just("use"), st.sampled_from(SPACES), st.integers(1, 6), st.just(0)),
         st.tuples(st.just("leave"), st.just(""), st.integers(0, 99), st.just(0)),
         st.tuples(st.just("quota"), st.sampled_from(SPACES[:3]), st.integers(0, 9), st.integers(0, 3)),
+        st.tuples(st.just("join"), st.sampled_from(SPACES[:3]), st.integers(0, 2), st.integers(0, 3)),
+        st.tuples(st.just("group"), st.sampled_from(GROUPS), st.integers(0, 9), st.integers(0, 3)),
         st.tuples(st.just("remove"), st.just(""), st.integers(0, 99), st.just(0)),
         st.tuples(st.just("pop"), st.just(""), st.integers(0, 1), st.just(0)),
     ),
@@ -103,6 +136,10 @@ def test_units_leave_in_the_order_of_the_rule(steps: list[tuple[str, str, int, i
             state.ledger.mark_leaving(*charges[amount % len(charges)])
         elif kind == "quota":
             state.ledger.put_quota(quota(space, amount, 4, WEIGHTS[more]))
+        elif kind == "join":
+            state.ledger.put_quota(quota(space, 3, 4, WEIGHTS[more], ["", *GROUPS][amount]))
+        elif kind == "group":
+            state.ledger.put_group(group(space, amount, WEIGHTS[more]))
         elif kind == "remove" and waiting:
             unit = waiting.pop(sorted(waiting)[amount % len(waiting)])
             for uid in list(unit.pods):
