@@ -189,6 +189,22 @@ def test_a_nominated_pod_counts_as_use_of_its_quota() -> None:
     assert found.key == "b/first"
 
 
+def test_a_group_that_borrows_less_again_lets_all_its_quotas_borrow_first() -> None:
+    state = ClusterState()
+    state.ledger.put_group(group("dept", 0, Fraction(1)))
+    for name, above in (("a", "dept"), ("b", ""), ("c", "dept"), ("free", "")):
+        state.ledger.put_quota(quota(name, 9 if name == "free" else 0, 0, Fraction(1), above))
+    state.ledger.charge("c", "runs", {GPU: 4})
+    queue = queue_of(state)
+    for key, created in (("a/one", 1.0), ("b/one", 2.0), ("b/two", 3.0)):
+        queue.put(gpu_pod(key), key, created, 0.0)
+    first = queue.pop(0.0)
+    queue.remove(gpu_pod("b/one").uid)
+    state.ledger.mark_leaving("c", "runs")
+    second = queue.pop(0.0)
+    assert [unit.key for unit in (first, second) if unit is not None] == ["b/one", "a/one"]
+
+
 def test_a_pod_that_was_charged_at_its_creation_borrows_once() -> None:
     state = ClusterState()
     for name in ("a", "b"):
