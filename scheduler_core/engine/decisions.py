@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler_core.framework.status import Diagnosis
 from scheduler_core.model.extending import Question
-from scheduler_core.model.names import EVENT_FAILED_SCHEDULING
+from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, EVICTED_BY_PRIORITY
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Write
 
@@ -44,12 +44,13 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class Evicted(msgspec.Struct, frozen=True):
-    """A pod is to be evicted so that `preemptor` can run."""
+    """A pod is to be evicted so that `preemptor` can run, by a rule: EVICTED_BY_PRIORITY or another."""
 
     pod: Pod
     preemptor: Pod
     profile: str
     message: str
+    why: str = EVICTED_BY_PRIORITY
 
 
 class Noticed(msgspec.Struct, frozen=True):

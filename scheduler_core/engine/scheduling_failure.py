@@ -21,6 +21,9 @@ from scheduler_core.model.groups.gang import RESOURCES, Gang, GroupRef, group_ke
 from scheduler_core.model.kinds import CONFIG_MAPS
 from scheduler_core.model.names import (
     EVENT_FAILED_SCHEDULING,
+    EVICTED_BY_PRIORITY,
+    EVICTED_FAIRLY,
+    EVICTED_FOR_MIN,
     PREEMPTED_BY,
     PREEMPTING_MEMBER,
     REASON_INVALID_TOPOLOGY,
@@ -55,7 +58,8 @@ def rejected(
         for victim in result.victims:
             state.mark_leaving(victim.uid)
             text = eviction_message(state, pod, victim, result.nominated, fair=result.fair)
-            evicted.append(Evicted(victim, pod, profile.name, text))
+            why = eviction_reason(state, pod, victim, fair=result.fair)
+            evicted.append(Evicted(victim, pod, profile.name, text, why))
     elif not awaited(state, pod) or _beyond_help(diagnosis):
         state.nominations.remove(pod.uid)
     refused = diagnosis.status
@@ -107,7 +111,8 @@ def evict_for_gang(state: ClusterState, preemption: GangPreemption) -> list[Deci
         state.mark_leaving(victim.uid)
         node = state.nominations.node_of(pod.uid)
         text = eviction_message(state, pod, victim, node, group=group_of(pod), fair=fair)
-        decisions.append(Evicted(victim, pod, pod.scheduler_name, text))
+        why = eviction_reason(state, pod, victim, fair=fair)
+        decisions.append(Evicted(victim, pod, pod.scheduler_name, text, why))
     return decisions
 
 
@@ -176,6 +181,14 @@ def _is_told(state: ClusterState, gang: Gang) -> bool:
     if gang.ref.native and not missing(gang, take_census(state, gang.key)):
         return False
     return gang.ref.dialect in RESOURCES
+
+
+def eviction_reason(state: ClusterState, preemptor: Pod, victim: Pod, *, fair: bool) -> str:
+    """Which rule an eviction follows: that of fair moves, of quotas that reclaim their min, or priority."""
+    own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
+    if own is None or other is None or own is other:
+        return EVICTED_BY_PRIORITY
+    return EVICTED_FAIRLY if fair else EVICTED_FOR_MIN
 
 
 def eviction_message(

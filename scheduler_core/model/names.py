@@ -42,6 +42,16 @@ COSCHEDULING: Final = "Coscheduling"
 LOAD_AWARE_SCHEDULING: Final = "LoadAwareScheduling"
 CLUSTER_TOPOLOGY_PLACEMENT_GROUP: Final = "ClusterTopologyPlacementGroup"
 
+# The rules by which pods are evicted, and what work waits for, as metrics name them
+EVICTED_FOR_MIN: Final = "reclaim"
+EVICTED_FAIRLY: Final = "fair"
+EVICTED_BY_PRIORITY: Final = "priority"
+WAITED_FOR_QUOTA: Final = "quota"
+WAITED_FOR_GANG: Final = "gang"
+WAITED_FOR_TOPOLOGY: Final = "topology"
+WAITED_FOR_NODES: Final = "nodes"
+WAITED_FOR_TURN: Final = "turn"
+
 # Plugins that Kubernetes replaced; old configurations may name them
 DEFAULT_POD_TOPOLOGY_SPREAD: Final = "DefaultPodTopologySpread"
 SELECTOR_SPREAD: Final = "SelectorSpread"

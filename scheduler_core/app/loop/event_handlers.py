@@ -28,6 +28,16 @@ from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.logs import fields
 from scheduler_core.model.groups.gang import GroupRef, dialect_of
 from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, PERSISTENT_VOLUME_CLAIMS, Resource
+from scheduler_core.model.names import (
+    CAPACITY_SCHEDULING,
+    CLUSTER_TOPOLOGY_PLACEMENT_GROUP,
+    COSCHEDULING,
+    WAITED_FOR_GANG,
+    WAITED_FOR_NODES,
+    WAITED_FOR_QUOTA,
+    WAITED_FOR_TOPOLOGY,
+    WAITED_FOR_TURN,
+)
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Patch
 from scheduler_core.state.events import ClusterEvent, EventKind
@@ -38,6 +48,7 @@ class WaitingTimes:
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[float]] = {}
+        self._refused: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -50,14 +61,30 @@ class WaitingTimes:
     def forget(self, uid: str) -> None:
         """A pod was bound, or is gone."""
         self._waiting.pop(uid, None)
+        self._refused.pop(uid, None)
 
-    def timing(self, uid: str, now: float, algorithm: float) -> Timing:
-        """The timing of an attempt at `now` that took `algorithm` seconds."""
+    def refused(self, uid: str, waits_for: str) -> None:
+        """An attempt refused a pod, which now waits for WAITED_FOR_QUOTA or others."""
+        if uid in self._waiting:
+            self._refused[uid] = waits_for
+
+    def timing(self, uid: str, now: float, algorithm: float, *, quota: bool = False) -> Timing:
+        """The timing of an attempt at `now` that took `algorithm` seconds; `quota`: it has a quota."""
         found = self._waiting.get(uid)
         if found is None:
             return Timing(now, algorithm, now)
         found[1] += 1
-        return Timing(now, algorithm, found[0], int(found[1]))
+        waited_for = self._refused.get(uid, WAITED_FOR_TURN) if quota else ""
+        return Timing(now, algorithm, found[0], int(found[1]), waited_for)
+
+
+def waits_for(refused_by: frozenset[str]) -> str:
+    """What a pod waits for that plugins and obstacles refused: the first that applies, quota before nodes."""
+    if CAPACITY_SCHEDULING in refused_by:
+        return WAITED_FOR_QUOTA
+    if CLUSTER_TOPOLOGY_PLACEMENT_GROUP in refused_by:
+        return WAITED_FOR_TOPOLOGY
+    return WAITED_FOR_GANG if refused_by == {COSCHEDULING} else WAITED_FOR_NODES
 
 
 log = logging.getLogger(__name__)

@@ -16,13 +16,14 @@ from scheduler_core.model.writes import Write
 
 class Timing(msgspec.Struct, frozen=True):
     """The times of a decision, in seconds: when it was made, how long it took (`algorithm`), and since when
-    the pod waits.
+    the pod waits. `waited_for` is what a pod of a quota waited for, WAITED_FOR_TURN and others; else empty.
     """
 
     decided: float = 0.0
     algorithm: float = 0.0
     since: float = 0.0
     attempts: int = 1
+    waited_for: str = ""
 
 
 class BindFailed(msgspec.Struct, frozen=True):

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from scheduler_core.app.loop.dispatcher import Dispatcher
-from scheduler_core.app.loop.event_handlers import EventHandlers
+from scheduler_core.app.loop.event_handlers import EventHandlers, waits_for
 from scheduler_core.app.loop.inbox import Inbox, Stop, Timing
 from scheduler_core.app.loop.progress import Heartbeat, InboxLag, TurnTimer
 from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.controllers.controller import Controller
-from scheduler_core.engine.decisions import Asked, Decision, Noticed
+from scheduler_core.engine.decisions import Asked, Decision, Noticed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.batching import BatchDelay
 from scheduler_core.model.kinds import Resource
@@ -140,6 +140,7 @@ class Loop:
                 self._metrics.decided(decisions, seconds)
                 for decision in decisions:
                     dispatcher.submit(decision, self._timing(decision, now, seconds))
+                    self._note_wait(decision)
             if not self.scheduler.queue.has_active():
                 return
 
@@ -169,8 +170,16 @@ class Loop:
         if isinstance(decision, Asked):
             # The attempt is not finished.
             return Timing(now, seconds, now)
-        uid = decision.uid if isinstance(decision, Noticed) else decision.pod.uid
-        return self._intake.waiting_times.timing(uid, now, seconds)
+        if isinstance(decision, Noticed):
+            return self._intake.waiting_times.timing(decision.uid, now, seconds)
+        quota = self.scheduler.state.ledger.quota_of(decision.pod.namespace) is not None
+        return self._intake.waiting_times.timing(decision.pod.uid, now, seconds, quota=quota)
+
+    def _note_wait(self, decision: Decision) -> None:
+        """Remember what a refused pod of a quota waits for."""
+        if isinstance(decision, Rejected) and self.scheduler.state.ledger.quota_of(decision.pod.namespace):
+            refused_by = self.scheduler.queue.refused_by(decision.pod.uid)
+            self._intake.waiting_times.refused(decision.pod.uid, waits_for(refused_by))
 
     def _verify_accepted(self, dispatcher: Dispatcher, now: float) -> None:
         """Read pods whose bindings were accepted long ago and are still assumed."""

@@ -31,6 +31,7 @@ _SECONDS: Final = tuple(0.001 * 2**power for power in range(15))
 _FINE_SECONDS: Final = tuple(0.0001 * 2**power for power in range(15))
 _LONG_SECONDS: Final = tuple(0.01 * 2**power for power in range(20))
 _VICTIMS: Final = tuple(float(2**power) for power in range(7))
+_WAITS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0, 7 * 24 * 3600.0)
 _MOST_ATTEMPTS: Final = 16
 
 
@@ -106,6 +107,18 @@ class SchedulerMetrics:
         self._victims = self._histogram(
             ("scheduler_preemption_victims",), "Pods evicted per preemption.", _VICTIMS
         ).of()
+        self._quota_evictions = Counter(
+            "muster_quota_evictions",
+            "Evicted pods by namespace, and by the rule: reclaim, fair or priority.",
+            ("namespace", "reason"),
+            **own,
+        )
+        self._quota_waits = self._histogram(
+            ("muster_quota_wait_seconds",),
+            "From a pod's entry into the queue to its binding, of pods under a quota, by what it waited for.",
+            _WAITS,
+            ("namespace", "reason"),
+        )
         self._malformed = Counter(
             "muster_malformed_objects", "Objects that could not be read, by kind.", ("kind",), **own
         )
@@ -151,6 +164,7 @@ class SchedulerMetrics:
                 series.evaluation.observe(seconds)
             elif isinstance(decision, Evicted):
                 victims += 1
+                self._quota_evictions.labels(decision.pod.namespace, decision.why).inc()
         if victims:
             self._preemptions.inc()
             self._victims.observe(victims)
@@ -163,6 +177,9 @@ class SchedulerMetrics:
         _count(series, SCHEDULED, timing.algorithm + binding)
         attempts = f"{timing.attempts}" if timing.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
         self._sli_seconds.of(attempts).observe(max(0.0, now - timing.since))
+        if timing.waited_for:
+            waits = self._quota_waits.of(decision.pod.namespace, timing.waited_for)
+            waits.observe(max(0.0, now - timing.since))
 
     def bind_failed(self, decision: Placed, timing: Timing, now: float) -> None:
         """Record a binding that was refused or lost."""
@@ -229,6 +246,9 @@ class SampledMetrics(Collector):
             "What ElasticQuotas may use if what is borrowed is shared fairly; CPU in cores, memory in bytes."
         )
         yield _family("muster_quota_entitled", what, ("namespace", "quota", "resource"), sample.entitled)
+        for name, values in sample.groups.items():
+            what = f"{name} of QuotaGroups; CPU in cores, memory in bytes."
+            yield _family(f"muster_quota_group_{name}", what, ("group", "resource"), values)
         yield _family("muster_gangs", "PodGroups, by the phase that they show.", ("phase",), sample.gangs)
         missing = GaugeMetricFamily("muster_nodes_without_allocatable", "Nodes that report no resources.")
         missing.add_metric((), sample.nodes_without_allocatable)

@@ -22,6 +22,7 @@ ByResource = dict[tuple[str, str], float]
 class Sample(msgspec.Struct, frozen=True):
     """Values of gauges. `quotas` by min, max, used, borrowed; `incoming` counts by queue and event since the
     start. `shares` by namespace and quota, `entitled` by namespace, quota and resource, `gangs` by phase.
+    `groups` by min, max, used of QuotaGroups, each by group and resource.
     """
 
     pending: dict[str, float]
@@ -32,6 +33,7 @@ class Sample(msgspec.Struct, frozen=True):
     shares: dict[tuple[str, str], float] = {}
     entitled: dict[tuple[str, str, str], float] = {}
     gangs: dict[str, float] = {}
+    groups: dict[str, ByResource] = {}
 
 
 def take_sample(scheduler: Scheduler) -> Sample:
@@ -51,6 +53,7 @@ def take_sample(scheduler: Scheduler) -> Sample:
         _shares(state.ledger),
         _entitled(scheduler),
         _gangs(state.gangs.gangs.values()),
+        _groups(state.ledger),
     )
 
 
@@ -88,6 +91,16 @@ def _quotas(scheduler: Scheduler) -> dict[str, ByResource]:
         for name, values in zip(found, (quota.min, quota.max, used, over), strict=True):
             for resource, value in values.items():
                 found[name][quota.namespace, resource] = _base_units(resource, value)
+    return found
+
+
+def _groups(ledger: QuotaLedger) -> dict[str, ByResource]:
+    found: dict[str, ByResource] = {"min": {}, "max": {}, "used": {}}
+    for name, account in ledger.tree.accounts.items():
+        used = {resource: account.sums.amount(resource) for resource in {*account.min, *account.group.max}}
+        for values, amounts in zip(found.values(), (account.min, account.group.max, used), strict=True):
+            for resource, value in amounts.items():
+                values[name, resource] = _base_units(resource, value)
     return found
 
 

@@ -148,6 +148,11 @@ class SchedulingQueue:
         if unit is not None and unit.part is Part.UNSCHEDULABLE:
             self.activate(unit, now, "PodDelete")
 
+    def refused_by(self, uid: str) -> frozenset[str]:
+        """The names under which the unit of a pod waits; empty if it was not refused, or waits no longer."""
+        unit = self.units.get(self._by_pod.get(uid, ""))
+        return unit.plugins if unit is not None else frozenset()
+
     def reactivate(self, pods: Iterable[Pod], now: float) -> None:
         """Requeue the units of pods that are unschedulable."""
         for pod in pods:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import pytest
 
+from scheduler_core.model.names import QUOTA_GROUP_LABEL
+from scheduler_core.model.quotas.quota_group import parse_quota_group
 from scheduler_core.quota.entitled import entitled, shares_by_resource
 from scheduler_core.quota.fair_shares import scale_of
 from scheduler_core.quota.ledger import QuotaLedger
@@ -88,3 +91,44 @@ def test_the_share_in_each_resource() -> None:
     # GPUs: 3 borrowed of 12; memory: 2 of 8; CPUs are in no min. All divided by the weight 2.
     shares = shares_by_resource(ledger, scale_of(ledger), quota)
     assert shares == {GPU: Fraction(1, 8), "memory": Fraction(1, 8)}
+
+
+def in_groups(*groups: dict[str, Any], quotas: dict[str, tuple[str, int]]) -> QuotaLedger:
+    """Groups of GPUs, and quotas by namespace with their group and min."""
+    ledger = QuotaLedger()
+    for spec in groups:
+        raw = {"metadata": {"name": spec["name"], "uid": "u", "resourceVersion": "1"}, "spec": spec["spec"]}
+        ledger.put_group(parse_quota_group(raw))
+    for namespace, (group, low) in quotas.items():
+        made = make_quota(f"{namespace}/quota").min(**{GPU: low}).obj()
+        ledger.put_quota(msgspec.structs.replace(made, labels={QUOTA_GROUP_LABEL: group}))
+    return ledger
+
+
+def dept(name: str, low: int, **more: Any) -> dict[str, Any]:
+    return {"name": name, "spec": {"min": {GPU: str(low)}, **more}}
+
+
+A_AND_B = {"a1": ("a", 2), "a2": ("a", 2), "b1": ("b", 4), "b2": ("b", 2)}
+
+
+@pytest.mark.parametrize(
+    ("groups", "waiting", "expected"),
+    [
+        # Departments first: a1 gets all of A and of what B leaves.
+        ([dept("a", 6), dept("b", 6)], {"a1": 12}, {"a1": 12}),
+        # Both borrow alike, whatever the number of teams.
+        ([dept("a", 6), dept("b", 6)], {"a1": 12, "b1": 12, "b2": 12}, {"a1": 6, "b1": 4, "b2": 2}),
+        ([dept("a", 4), dept("b", 6)], {"a1": 9, "a2": 9}, {"a1": 5, "a2": 5}),
+        ([dept("a", 6, max={GPU: "7"}), dept("b", 6)], {"a1": 12}, {"a1": 7}),
+        # B asks for nothing, and lends two of its six.
+        ([dept("a", 6), dept("b", 6, lendable={GPU: "2"})], {"a1": 12}, {"a1": 8}),
+        ([dept("a", 6), dept("b", 6)], {"a1": 3, "a2": 3, "b1": 1}, {"a1": 3, "a2": 3, "b1": 1}),
+    ],
+)
+def test_in_a_tree_the_part_of_a_group_is_divided_in_it(
+    groups: list[dict[str, Any]], waiting: dict[str, int], expected: dict[str, int]
+) -> None:
+    ledger = in_groups(*groups, quotas=A_AND_B)
+    found = entitled(ledger, {name: {GPU: value} for name, value in waiting.items()})[GPU]
+    assert {name: value for name, value in found.items() if value} == expected

@@ -3,9 +3,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from prometheus_client import generate_latest
 
 from scheduler_core.app.extenders.metrics import ExtenderMetrics
+from scheduler_core.app.loop.event_handlers import WaitingTimes, waits_for
 from scheduler_core.app.loop.inbox import Timing
 from scheduler_core.app.metrics.metrics import SampledMetrics, SchedulerMetrics, WatchMetrics
 from scheduler_core.app.metrics.sample import Sample
@@ -25,6 +27,7 @@ SAMPLE = Sample(
     {("team", "quota"): 0.25},
     {("team", "quota", "cpu"): 2.5},
     {"Running": 6.0},
+    {"used": {("dept", "cpu"): 3.5}},
 )
 
 
@@ -43,6 +46,7 @@ def text(metrics: SchedulerMetrics) -> str:
 def test_the_document_lists_exactly_the_metrics_that_there_are() -> None:
     rows = re.findall(r"^\| `([a-z0-9_]+)` \| (counter|gauge|histogram) \|", DOCUMENT.read_text(), re.M)
     quotas = {(f"muster_quota_{name}", "gauge") for name in ("min", "max", "borrowed")}
+    quotas |= {(f"muster_quota_group_{name}", "gauge") for name in ("min", "max")}
     found = set(re.findall(r"^# TYPE ([a-z0-9_]+) (\w+)", text(with_everything()), re.M))
     told = {(name, kind) for name, kind in found if not name.endswith("_created")} | quotas
     assert set(rows) == told
@@ -75,6 +79,43 @@ def test_a_refusal_with_victims_counts_a_preemption() -> None:
     assert 'scheduler_schedule_attempts_total{profile="own",result="error"} 1.0' in said
     assert "scheduler_preemption_attempts_total 1.0" in said
     assert "scheduler_preemption_victims_sum 3.0" in said
+
+
+def test_evictions_count_by_the_namespace_that_lost_the_pod_and_the_rule() -> None:
+    metrics = with_everything()
+    victims = [Evicted(POD, POD, "own", "", why) for why in ("reclaim", "fair", "fair")]
+    metrics.decided([*victims, Rejected(POD, "own", "Unschedulable", "no room")], 0.1)
+    said = text(metrics)
+    assert f'muster_quota_evictions_total{{namespace="{POD.namespace}",reason="fair"}} 2.0' in said
+    assert f'muster_quota_evictions_total{{namespace="{POD.namespace}",reason="reclaim"}} 1.0' in said
+
+
+def test_waits_are_told_by_what_the_pod_waited_for_and_for_quotas_only() -> None:
+    metrics = with_everything()
+    for waited_for in ("quota", "quota", ""):
+        metrics.bound(PLACED, Timing(since=4.0, waited_for=waited_for), 24.0)
+    said = text(metrics)
+    assert f'muster_quota_wait_seconds_sum{{namespace="{POD.namespace}",reason="quota"}} 40.0' in said
+    assert said.count("muster_quota_wait_seconds_count") == 1
+
+
+@pytest.mark.parametrize(
+    ("refused_by", "waited_for"),
+    [
+        ({"CapacityScheduling", "SumOfMin", "NodeResourcesFit"}, "quota"),
+        ({"ClusterTopologyPlacementGroup", "NodeResourcesFit"}, "topology"),
+        ({"Coscheduling"}, "gang"),
+        ({"Coscheduling", "NodeResourcesFit"}, "nodes"),
+        ({"NodeResourcesFit"}, "nodes"),
+    ],
+)
+def test_what_a_pod_waits_for(refused_by: set[str], waited_for: str) -> None:
+    times = WaitingTimes()
+    times.seen("u", 1.0)
+    assert times.timing("u", 2.0, 0.0, quota=True).waited_for == "turn"
+    times.refused("u", waits_for(frozenset(refused_by)))
+    assert times.timing("u", 3.0, 0.0, quota=True) == Timing(3.0, 0.0, 1.0, 2, waited_for)
+    assert times.timing("u", 3.0, 0.0).waited_for == ""
 
 
 def test_every_profile_has_series_of_its_own() -> None:
@@ -116,6 +157,7 @@ def test_gauges_come_from_a_sample_and_are_missing_without_one() -> None:
     assert 'muster_quota_used{namespace="team",resource="cpu"} 1.5' in said
     assert 'muster_quota_share{namespace="team",quota="quota"} 0.25' in said
     assert 'muster_quota_entitled{namespace="team",quota="quota",resource="cpu"} 2.5' in said
+    assert 'muster_quota_group_used{group="dept",resource="cpu"} 3.5' in said
     assert 'muster_gangs{phase="Running"} 6.0' in said
     assert "muster_nodes_without_allocatable 1.0" in said
     silent = SchedulerMetrics("1")

@@ -34,3 +34,20 @@ def test_gangs_by_the_phase_that_they_show() -> None:
     also = {**group("h", 2), "status": {"phase": "Pending"}}
     sample = take_sample(cluster(pending, also, {**group("i", 2), "status": {"phase": "Running"}}).scheduler)
     assert sample.gangs == {"Pending": 2.0, "Running": 1.0}
+
+
+def test_groups_of_quotas_show_what_they_guarantee_and_what_their_quotas_use() -> None:
+    dept = {
+        "apiVersion": "muster.dev/v1alpha1",
+        "kind": "QuotaGroup",
+        "metadata": {"name": "dept"},
+        "spec": {"min": {"cpu": "4"}, "max": {"nvidia.com/gpu": "9"}},
+    }
+    team = quota("a", 2, 12)
+    team["metadata"]["labels"] = {"muster.dev/quota-group": "dept"}
+    found = take_sample(cluster(node("n1", 16), dept, team, pod("a", "p", 3, at="n1")).scheduler).groups
+    assert found == {
+        "min": {("dept", "cpu"): 4.0, ("dept", "nvidia.com/gpu"): 2.0},
+        "max": {("dept", "nvidia.com/gpu"): 9.0},
+        "used": {("dept", "cpu"): 0.0, ("dept", "nvidia.com/gpu"): 3.0},
+    }
