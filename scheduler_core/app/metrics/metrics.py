@@ -57,6 +57,24 @@ class _ByProfile(dict[str, _ProfileSeries]):
         return self.setdefault(profile, self._make(profile))
 
 
+class _OfQuotas:
+    """What happened to the pods of each quota, in a registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ("namespace", "reason")
+        self.evictions = Counter(
+            "muster_quota_evictions",
+            "Evicted pods by namespace, and by the rule: reclaim, fair or priority.",
+            labels,
+            registry=registry,
+        )
+        what = (
+            "From a pod's entry into the queue to its binding, of pods under a quota, by what it waited for."
+        )
+        self.waits = Histogram(("muster_quota_wait_seconds",), what, _WAITS, labels)
+        registry.register(self.waits)
+
+
 class SchedulerMetrics:
     """All metrics of one process, in their own registry. Methods may be called from any thread.
 
@@ -107,18 +125,7 @@ class SchedulerMetrics:
         self._victims = self._histogram(
             ("scheduler_preemption_victims",), "Pods evicted per preemption.", _VICTIMS
         ).of()
-        self._quota_evictions = Counter(
-            "muster_quota_evictions",
-            "Evicted pods by namespace, and by the rule: reclaim, fair or priority.",
-            ("namespace", "reason"),
-            **own,
-        )
-        self._quota_waits = self._histogram(
-            ("muster_quota_wait_seconds",),
-            "From a pod's entry into the queue to its binding, of pods under a quota, by what it waited for.",
-            _WAITS,
-            ("namespace", "reason"),
-        )
+        self._quotas = _OfQuotas(self.registry)
         self._malformed = Counter(
             "muster_malformed_objects", "Objects that could not be read, by kind.", ("kind",), **own
         )
@@ -164,7 +171,7 @@ class SchedulerMetrics:
                 series.evaluation.observe(seconds)
             elif isinstance(decision, Evicted):
                 victims += 1
-                self._quota_evictions.labels(decision.pod.namespace, decision.why).inc()
+                self._quotas.evictions.labels(decision.pod.namespace, decision.why).inc()
         if victims:
             self._preemptions.inc()
             self._victims.observe(victims)
@@ -178,7 +185,7 @@ class SchedulerMetrics:
         attempts = f"{timing.attempts}" if timing.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
         self._sli_seconds.of(attempts).observe(max(0.0, now - timing.since))
         if timing.waited_for:
-            waits = self._quota_waits.of(decision.pod.namespace, timing.waited_for)
+            waits = self._quotas.waits.of(decision.pod.namespace, timing.waited_for)
             waits.observe(max(0.0, now - timing.since))
 
     def bind_failed(self, decision: Placed, timing: Timing, now: float) -> None:
