@@ -34,6 +34,7 @@ from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, ReservationLedger
 from scheduler_core.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -203,6 +204,8 @@ def put_object(state: ClusterState, obj: Any, now: float) -> list[ClusterEvent]:
             return state.put_quota(obj)
         case QuotaGroup():
             return state.put_quota_group(obj)
+        case QuotaFlavor():
+            return state.put_flavor(obj)
         case Namespace():
             return state.put_namespace(obj)
         case ReservationLedger() if obj.name == ELASTIC_NAME:
@@ -225,6 +228,8 @@ def remove_object(state: ClusterState, obj: Any, now: float) -> list[ClusterEven
             return state.remove_quota(obj)
         case QuotaGroup():
             return state.remove_quota_group(obj)
+        case QuotaFlavor():
+            return state.remove_flavor(obj)
         case Namespace():
             return state.remove_namespace(obj.name)
         case ReservationLedger() if obj.name == ELASTIC_NAME:

@@ -28,6 +28,7 @@ def build_profiles(
     `registry` maps plugin names to their extension points, `factories` to their factories. `beside` is added
     to every profile: first at the bind point, last at all other points. Constraints of groups hold in every
     profile: ClusterTopologyPlacementGroup filters also where it is not listed, unless multiPoint disables it.
+    The `companion` of a plugin, its filter for the pods that need one, goes wherever the plugin is.
     """
     config = without_managed(config)
     profiles: dict[str, Profile] = {}
@@ -41,6 +42,10 @@ def build_profiles(
         points = {point: [made[ref.name] for ref in at] for point, at in refs.items()}
         if enforced and made[CLUSTER_TOPOLOGY_PLACEMENT_GROUP] not in points["filter"]:
             points["filter"].append(made[CLUSTER_TOPOLOGY_PLACEMENT_GROUP])
+        for plugin in made.values():
+            companion = getattr(plugin, "companion", None)
+            if companion is not None:
+                points["filter"].append(companion)
         if beside is not None:
             _add(points, beside)
         weights = {ref.name: ref.weight for ref in refs["score"]}

@@ -68,6 +68,7 @@ COMPOSITE_POD_GROUPS = Resource(
     "CompositePodGroup",
     versions=("v1", "v1beta1", "v1alpha3"),
 )
+QUOTA_FLAVORS = Resource("muster.dev", "v1alpha1", "quotaflavors", "QuotaFlavor", namespaced=False)
 QUOTA_GROUPS = Resource("muster.dev", "v1alpha1", "quotagroups", "QuotaGroup", namespaced=False)
 RESERVATION_LEDGERS = Resource("muster.dev", "v1alpha1", "reservationledgers", "ReservationLedger")
 NODE_METRICS = Resource("slo.koordinator.sh", "v1alpha1", "nodemetrics", "NodeMetric", namespaced=False)

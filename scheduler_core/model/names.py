@@ -39,6 +39,7 @@ IMAGE_LOCALITY: Final = "ImageLocality"
 DEFAULT_BINDER: Final = "DefaultBinder"
 CAPACITY_SCHEDULING: Final = "CapacityScheduling"
 COSCHEDULING: Final = "Coscheduling"
+QUOTA_FLAVORS: Final = "QuotaFlavors"
 LOAD_AWARE_SCHEDULING: Final = "LoadAwareScheduling"
 CLUSTER_TOPOLOGY_PLACEMENT_GROUP: Final = "ClusterTopologyPlacementGroup"
 
@@ -111,6 +112,8 @@ WEIGHT_ANNOTATION: Final = "muster.dev/weight"
 MIN_RUNTIME_ANNOTATION: Final = "muster.dev/min-runtime"
 RECLAIM_MIN_RUNTIME_ANNOTATION: Final = "muster.dev/reclaim-min-runtime"
 CHECKPOINTED_AT_ANNOTATION: Final = "muster.dev/checkpointed-at"
+# Before the name of a QuotaFlavor: the resource that counts use on its nodes.
+FLAVOR_PREFIX: Final = "flavor.muster.dev/"
 # On ElasticQuotas: the QuotaGroup that the quota belongs to.
 QUOTA_GROUP_LABEL: Final = "muster.dev/quota-group"
 DEFAULT_GROUP_ANNOTATION: Final = "muster.dev/default-group"
@@ -177,7 +180,8 @@ QUOTA_ENFORCED: Final = "Enforced"
 QUOTA_NO_PLUGIN: Final = "NoPlugin"
 QUOTA_OVERCOMMITTED: Final = "Overcommitted"
 QUOTA_ABOVE_MAX: Final = "AboveMax"
-# The condition of QuotaGroups.
+# The conditions of QuotaFlavors and QuotaGroups.
+QUOTA_FLAVOR_VALID: Final = "Valid"
 QUOTA_GROUP_VALID: Final = "Valid"
 
 # Events

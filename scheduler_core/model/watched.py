@@ -21,6 +21,7 @@ from scheduler_core.model.kinds import (
     PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    QUOTA_FLAVORS,
     QUOTA_GROUPS,
     RESERVATION_LEDGERS,
     STORAGE_CLASSES,
@@ -33,6 +34,7 @@ from scheduler_core.model.node_metric import parse_node_metric
 from scheduler_core.model.pdb import parse_pdb
 from scheduler_core.model.pods.pod import parse_pod
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
+from scheduler_core.model.quotas.quota_flavor import parse_quota_flavor
 from scheduler_core.model.quotas.quota_group import parse_quota_group
 from scheduler_core.model.quotas.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.storage import (
@@ -47,6 +49,7 @@ Parse = Callable[[Any], Any]
 
 # Pods are last, as their scheduling depends on all other kinds.
 WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
+    (QUOTA_FLAVORS, parse_quota_flavor),
     (NODES, parse_node),
     (NODE_METRICS, parse_node_metric),
     (NAMESPACES, parse_namespace),
@@ -65,4 +68,6 @@ WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
 # Watched only where Coscheduling asks for it (`compositePodGroups`).
 COMPOSITES: Final[tuple[Resource, Parse]] = (COMPOSITE_POD_GROUPS, parse_composite)
 # Kinds that a cluster may lack: Muster does not install them, or an upgrade of its chart did not.
-OPTIONAL: Final = frozenset({X_POD_GROUPS, NATIVE_POD_GROUPS, COMPOSITE_POD_GROUPS, QUOTA_GROUPS})
+OPTIONAL: Final = frozenset(
+    {X_POD_GROUPS, NATIVE_POD_GROUPS, COMPOSITE_POD_GROUPS, QUOTA_FLAVORS, QUOTA_GROUPS}
+)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
+import numpy as np
 
+from scheduler_core.arrays.types import Bool
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.interface import PostFilterResult
-from scheduler_core.framework.preemption.demand import demands_in_order, quota_demands
+from scheduler_core.framework.preemption.demand import Demand, demands_in_order, quota_demands
 from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
 from scheduler_core.framework.preemption.fair_demand import (
     comes_of_age,
@@ -23,9 +25,14 @@ from scheduler_core.framework.queueing.quota_obstacles import beside_own_quota, 
 from scheduler_core.framework.queueing.widest_victims import no_possible_victims
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unresolvable, unschedulable
 from scheduler_core.model.names import ALL_RESOURCES, CAPACITY_SCHEDULING, Aggregate
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.borrowing import FIRST_COME_FIRST_SERVED, Borrowing
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.plugins.quota_flavors import QuotaFlavors
+from scheduler_core.quota.flavors import charged_on
 from scheduler_core.quota.ledger import charged
+from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import EventKind
 
 
@@ -48,6 +55,7 @@ class CapacityScheduling:
         self.cross_node = cross_node
         self.aggregate: Aggregate = aggregate
         self.borrowing = borrowing
+        self.companion = QuotaFlavors()
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """UNSCHEDULABLE with the typed refusal as detail: evictions may help.
@@ -75,8 +83,7 @@ class CapacityScheduling:
         result = refused("No preemption victims found for incoming pod")
         if not no_possible_victims(state, pod):
             waits: PostFilterResult | None = None
-            demands = quota_demands(state, pod, quota, cycle.now)
-            for demand in (turn for found in demands for turn in demands_in_order(state.table, found)):
+            for demand in _demands(state, pod, quota, cycle.now):
                 result = VictimSearch(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
                 if result.status.ok:
                     # What each quota may lose is bounded beforehand, but pods that go together may exceed it.
@@ -93,15 +100,20 @@ class CapacityScheduling:
     ) -> PostFilterResult | None:
         """The fair move for a pod that would borrow; None if it needs none, or is one of a gang."""
         state, pod = cycle.state, cycle.pod
-        found = fair_demand(state, pod, quota, charged(pod.requests), cycle.now) if cycle.alone else None
-        if found is None:
-            return None
-        for demand in found.turns(state.table):
-            result = VictimSearch(cycle, evaluation, demand).run(across_nodes=self.cross_node)
-            if result.status.ok:
-                return msgspec.structs.replace(result, fair=True)
-        why = refused(why_no_fair_move(state, found))
-        return msgspec.structs.replace(why, due=found.demand.until)
+        why: PostFilterResult | None = None
+        for asked, nodes in charges_by_nodes(state, pod) if cycle.alone else ():
+            found = fair_demand(state, pod, quota, charged(asked), cycle.now)
+            if found is None:
+                continue
+            for demand in found.turns(state.table):
+                there = msgspec.structs.replace(demand, nodes=nodes)
+                result = VictimSearch(cycle, evaluation, there).run(across_nodes=self.cross_node)
+                if result.status.ok:
+                    return msgspec.structs.replace(result, fair=True)
+            if why is None:
+                refusal = refused(why_no_fair_move(state, found))
+                why = msgspec.structs.replace(refusal, due=found.demand.until)
+        return why
 
     def reserve(self, cycle: Cycle, slot: int) -> Status:
         """The state charges the ledger when it assumes the pod; there is nothing to add."""
@@ -113,3 +125,27 @@ class CapacityScheduling:
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """Events of the pod's own quota."""
         return own_quota_hints()
+
+
+def _demands(state: ClusterState, pod: Pod, quota: ElasticQuota, now: float) -> Iterator[Demand]:
+    """The demands of a pod to try in order: on nodes without a flavor, and then on those of each flavor."""
+    for asked, nodes in charges_by_nodes(state, pod):
+        for found in quota_demands(state, pod, quota, now, charged(asked)):
+            for turn in demands_in_order(state.table, found):
+                yield turn if nodes is None else msgspec.structs.replace(turn, nodes=nodes)
+
+
+def charges_by_nodes(state: ClusterState, pod: Pod) -> list[tuple[ResourceList, Bool | None]]:
+    """What a pod is charged, and on which nodes (bool [N], None for all): by the flavors of the nodes."""
+    flavors = state.nodes.flavors
+    asked, size = flavors.asked(pod), state.nodes.size
+    if asked is not pod.requests or not flavors.asked_by(pod.requests):
+        return [(asked, None)]
+    plain: Bool = np.ones(size, dtype=np.bool_)  # [N]
+    found: list[tuple[ResourceList, Bool | None]] = []
+    for flavor in flavors.asked_by(pod.requests):
+        mask = flavors.mask(flavor.virtual, size)
+        plain &= ~mask
+        if mask.any():
+            found.append((charged_on(pod.requests, ((flavor.resource, flavor.virtual),)), mask))
+    return [(asked, plain), *found] if plain.any() else found

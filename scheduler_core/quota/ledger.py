@@ -19,8 +19,10 @@ from scheduler_core.errors import MusterError
 from scheduler_core.model.names import ALL_RESOURCES, PODS, Aggregate
 from scheduler_core.model.quotas.borrowing import FIRST_COME_FIRST_SERVED, Borrowing
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.flavor_costs import FlavorCosts
 from scheduler_core.quota.group_accounts import NO_GROUPS, Ancestors, GroupAccounts
 from scheduler_core.quota.use_sums import Share, UseSums
 
@@ -116,6 +118,7 @@ class QuotaLedger:
         self.borrowing: Borrowing = FIRST_COME_FIRST_SERVED
         self._accounts: dict[str, Account] = {}
         self.tree = GroupAccounts()
+        self.costs = FlavorCosts({})
         # The sum of min of all quotas, whatever their groups; and how many name each resource.
         self._flat_min: dict[str, int] = {}
         self._min_named: dict[str, int] = {}
@@ -195,6 +198,14 @@ class QuotaLedger:
                 sums.count(name, share, sign, guarantees=guarantees)
 
     # Groups
+
+    def flavors_changed(self, flavors: Mapping[str, QuotaFlavor]) -> None:
+        """Take over all flavors, by virtual resource: their costs count in shares."""
+        self.costs = FlavorCosts(flavors)
+        for account in self._accounts.values():
+            account.known.clear()
+        self.version += 1
+        self.quotas_version += 1
 
     def put_group(self, group: QuotaGroup) -> None:
         """Add a group, or replace the one of the same name."""

@@ -16,7 +16,9 @@ from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup
+from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
@@ -161,7 +163,8 @@ class ClusterState:
         """Replace a placed pod by a newer form of it on the same node, which may request other amounts."""
         leaving, start = bool(self.table.leaving[placement.row]), float(self.table.start[placement.row])
         self.remove_placed(pod.uid)
-        placement.pod, placement.vector = pod, self.vector(pod)
+        placement.pod = pod
+        placement.vector = self._on_flavors(pod, placement.slot, self.vector(pod))
         self.put_back(placement, leaving, start)
 
     def _recount_resources(self, resources: frozenset[str]) -> None:
@@ -187,11 +190,28 @@ class ClusterState:
     ) -> Placement:
         if vector is None:
             vector = self.vector(pod)
+        if self.nodes.flavors:
+            vector = self._on_flavors(pod, self.nodes.slot(node), vector)
         slot = self.nodes.place(pod, node, vector)
         row = self.table.add(pod, slot, vector, pod.created if assumed_at is None else assumed_at)
         placement = self.placed[pod.uid] = Placement(pod, slot, row, vector, assumed_at, learned, pod)
         self._charge(placement)
         return placement
+
+    def _on_flavors(self, pod: Pod, slot: int | None, vector: Int64) -> Int64:
+        """The requests of a pod on a node, with what counts by the flavors of the node; int64 [R]."""
+        own = self.nodes.flavors.charge(pod.requests, slot)
+        if own is pod.requests:
+            return vector
+        found = self.index.vector(own)
+        found[PODS_ROW] = 1
+        return found
+
+    def charge_of(self, pod: Pod) -> ResourceList:
+        """What a pod is charged where it runs, or by its requests if it has no node. Without `pods`."""
+        placement = self.placed.get(pod.uid)
+        slot = placement.slot if placement is not None else self.nodes.slot(pod.node_name)
+        return self.nodes.flavors.charge(pod.requests, slot)
 
     def _charge(self, placement: Placement) -> None:
         pod = placement.pod
@@ -203,7 +223,8 @@ class ClusterState:
             self.ports.place(pod, placement.slot)
             self.storage.place(pod, placement.slot)
         self.unplaced.drop(pod)
-        self.ledger.charge(pod.namespace, pod.uid, self.unplaced.requests(pod))
+        charge = self.nodes.flavors.charge(self.unplaced.requests(pod), placement.slot)
+        self.ledger.charge(pod.namespace, pod.uid, charge)
         self.quota_dirty.add(pod.namespace)
         if pod.terminating:
             self._leaves(placement)
@@ -286,10 +307,38 @@ class ClusterState:
         """Add a node, or replace it."""
         old = self.nodes.of_name(node.name)
         known = len(self.index)
-        self.nodes.put(node)
+        flavors = self.nodes.flavors
+        node = flavors.fitted(node)
+        slot = self.nodes.put(node)
+        recharged = flavors.set(slot, flavors.of_labels(node)) and self._recharge(slot)
         if len(self.index) > known:
             self._recount_resources(frozenset(self.index.names[known:]))
-        return node_changed(node, old)
+        events = node_changed(node, old)
+        return [*events, ClusterEvent(EventKind.QUOTA)] if recharged else events
+
+    def _recharge(self, slot: int) -> bool:
+        """Charge the pods of a node by its flavors as they are now; whether there are any."""
+        pods = list(self.nodes.pods[slot].values())
+        for pod in pods:
+            self._recount(self.placed[pod.uid], pod)
+        return bool(pods)
+
+    def put_flavor(self, flavor: QuotaFlavor) -> list[ClusterEvent]:
+        """A QuotaFlavor was added or changed: pods on its nodes count by it from now on."""
+        self.objects.setdefault("QuotaFlavor", {})[flavor.key] = flavor
+        return self._flavors_changed() if self.nodes.flavors.put(flavor) else []
+
+    def remove_flavor(self, flavor: QuotaFlavor) -> list[ClusterEvent]:
+        """A QuotaFlavor is gone."""
+        self.objects.get("QuotaFlavor", {}).pop(flavor.key, None)
+        return self._flavors_changed() if self.nodes.flavors.remove(flavor.name) else []
+
+    def _flavors_changed(self) -> list[ClusterEvent]:
+        for node in [node for node in self.nodes.nodes if node is not None]:
+            self.put_node(node)
+        self.ledger.flavors_changed({flavor.virtual: flavor for flavor in self.nodes.flavors.ordered})
+        self.gangs.quota_holds.quotas_changed()
+        return [ClusterEvent(EventKind.QUOTA | EventKind.OTHER)]
 
     def remove_node(self, name: str) -> list[ClusterEvent]:
         """A node is gone. Pods still on it keep counting in their quota until they are gone too."""

@@ -15,6 +15,7 @@ import numpy as np
 from scheduler_core.arrays.types import Int64
 from scheduler_core.model.names import PODS
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.resources import ResourceList
 from scheduler_core.state.neighbours.affinity_index import wide_repelling
 from scheduler_core.state.nodes.table import NodeTable
 
@@ -35,6 +36,8 @@ class Nomination(msgspec.Struct, frozen=True):
     kept: bool = False
     group: str = ""
     priority: int = 0
+    # What the pod will be charged on the node, without `pods`.
+    charge: ResourceList = {}
 
     @property
     def rank(self) -> tuple[int, float, str]:
@@ -114,7 +117,9 @@ class Nominations:
         self.remove(pod.uid)
         if before is not None and (before.node, before.kept) == (node, kept):
             self.freed = freed or not np.array_equal(before.vector, vector)
-        item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, group, right)
+        charge = self._nodes.flavors.charge(pod.requests, self._nodes.slot(node))
+        item = Nomination(pod, node, vector, victims, kept, group, right, charge)
+        self._by_uid[pod.uid] = item
         self.digest ^= hash((pod.uid, node, item.rights))
         if before is None or before.node != node:
             self.added[pod.uid] = item
@@ -216,7 +221,7 @@ class Nominations:
             self.touched.add(key.group)
         self._first.pop(key, None)
         sums = self.sums.setdefault(key, {})
-        for name, value in (*item.pod.requests.items(), (PODS, 1)):
+        for name, value in (*item.charge.items(), (PODS, 1)):
             sums[name] = sums.get(name, 0) + sign * value
         waiting = self._by_rights.setdefault(key, {})
         if sign > 0:

@@ -91,7 +91,7 @@ def beyond_quota(
     quota = state.ledger.quota_of(namespace)
     if quota is None or any(CAPACITY not in profile.enabled for profile, _ in members):
         return ""
-    charges = [charged(pod.requests) for _, pod in members]
+    charges = [asked_by(state, pod) for _, pod in members]
     needed = least(need, charges)
     sums = sums_of_all_orders(state.ledger, quota, charges, needed, used or {})
     for name, asked in sorted(needed.items()):
@@ -129,7 +129,7 @@ def refused_by_quota(state: ClusterState, members: Members, need: int) -> str:
     """
     if any(CAPACITY not in profile.enabled for profile, _ in members):
         return ""
-    charge = least(need, (charged(pod.requests) for _, pod in members))
+    charge = least(need, (asked_by(state, pod) for _, pod in members))
     refusal = admit_charge(state.ledger, members[0][1].namespace, charge)
     return str(refusal) if refusal is not None else ""
 
@@ -143,25 +143,30 @@ def must_rest(state: ClusterState, pods: Sequence[Pod], need: int, now: float) -
     if state.gangs.kept_nodes.rests(namespace) <= now:
         return False
     quota = state.ledger.quota_of(namespace)
-    charge = least(need, (charged(pod.requests) for pod in pods))
+    charge = least(need, (asked_by(state, pod) for pod in pods))
     return quota is None or not charge_within_min(
         state.ledger, quota, charge, own_nominated(state, max(pods, key=lambda pod: pod.priority))
     )
 
 
-def charges_of(pods: Iterable[Pod]) -> dict[str, int]:
-    """The charges of pods together."""
+def asked_by(state: ClusterState, pod: Pod) -> ResourceList:
+    """What a waiting pod will be charged, wherever it runs."""
+    return charged(state.nodes.flavors.asked(pod))
+
+
+def charges_of(state: ClusterState, pods: Iterable[Pod]) -> dict[str, int]:
+    """What waiting pods will be charged together, wherever they run."""
     total: dict[str, int] = {}
     for pod in pods:
-        shift(total, charged(pod.requests))
+        shift(total, asked_by(state, pod))
     return total
 
 
-def charges_by_namespace(pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
-    """The charges of the pods of each namespace."""
+def charges_by_namespace(state: ClusterState, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
+    """The charges of the placed pods of each namespace."""
     found: dict[str, dict[str, int]] = {}
     for pod in pods:
-        shift(found.setdefault(pod.namespace, {}), charged(pod.requests))
+        shift(found.setdefault(pod.namespace, {}), charged(state.charge_of(pod)))
     return found
 
 
@@ -174,7 +179,7 @@ def in_use(
     least_use = ledger.in_use(guaranteeing=ledger.aggregate == GUARANTEED_RESOURCES)
     used, total = dict(ledger.used(namespace)), dict(least_use)
     pods = state.table.of(np.flatnonzero(gone))
-    ending = charges_by_namespace(pod for pod in pods if ledger.quota_of(pod.namespace) is not None)
+    ending = charges_by_namespace(state, (pod for pod in pods if ledger.quota_of(pod.namespace) is not None))
     for space, amounts in ending.items():
         shift(total, ledger.frees(space, amounts), -1)
     shift(used, ending.get(namespace, {}), -1)

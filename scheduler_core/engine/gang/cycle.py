@@ -21,7 +21,7 @@ from scheduler_core.engine.gang.capacity import (
     CAPACITY,
     beyond_quota,
     capacity_limit,
-    charges_of,
+    charges_by_namespace,
     no_room_text,
     refused_by_quota,
 )
@@ -226,7 +226,8 @@ class GangCycle:
         state = self.state
         placed, leaving = state.placed, state.table.leaving
         known = state.gangs.members(gang.key).items() if need else ()
-        own = charges_of(pod for uid, pod in known if uid in placed and not leaving[placed[uid].row])
+        running = [pod for uid, pod in known if uid in placed and not leaving[placed[uid].row]]
+        own = charges_by_namespace(state, running).get(gang.ref.namespace, {})
         return beyond_quota(state, members, need, own, own)
 
     def _try(self, profile: Profile, pod: Pod, now: float) -> AssumedMember | tuple[str, Diagnosis]:

@@ -66,7 +66,7 @@ def move_fairly(
     if len(starting) < need:
         return FairAttempt()
     top = max((pod for _, pod in starting), key=lambda pod: pod.priority)
-    asked = charges_of(pod for _, pod in starting)
+    asked = charges_of(state, (pod for _, pod in starting))
     found = fair_demand(state, top, quota, asked, now)
     if found is None:
         return _reclaims_later(state, top, quota, asked, now)

@@ -163,25 +163,27 @@ def _turns(
         return
 
     def within(pods: Sequence[Pod]) -> Demand | None:
-        return reclaim_demand(state, top, quota, charges_of(pods), now)
+        return reclaim_demand(state, top, quota, charges_of(state, pods), now)
 
     pods = [pod for _, pod in members]
     count = _largest(len(members), lambda count: within(pods[:count]) is not None)
-    reclaims = reclaim_demands(state, top, quota, charges_of(pods[:count]), now) if count >= need else []
+    reclaims = (
+        reclaim_demands(state, top, quota, charges_of(state, pods[:count]), now) if count >= need else []
+    )
     for reclaim in reclaims:
         for demand in demands_in_order(state.table, reclaim):
             yield Turn(members[:count], demand, _reclaimed(within, reclaim, demand))
 
     def of_own(some: Sequence[Pod]) -> Int64:
-        return own_quota_demand(state, top, quota, charges_of(some)).need
+        return own_quota_demand(state, top, quota, charges_of(state, some)).need
 
     def of_own_min(some: Sequence[Pod]) -> Int64:
-        return need_within_min(state, top, quota, charges_of(some))
+        return need_within_min(state, top, quota, charges_of(state, some))
 
     def of_own_guarantees(some: Sequence[Pod]) -> Int64:
-        return need_within_guarantees(state, top, quota, charges_of(some))
+        return need_within_guarantees(state, top, quota, charges_of(state, some))
 
-    demand = _below(state, own_quota_demand(state, top, quota, charges_of(pods)), lowest)
+    demand = _below(state, own_quota_demand(state, top, quota, charges_of(state, pods)), lowest)
     yield Turn(members, demand, of_own)
     # Evictions may bring members within the min: then less use of other quotas counts against them.
     for needs in (of_own_min, of_own_guarantees):

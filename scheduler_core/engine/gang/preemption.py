@@ -21,6 +21,7 @@ from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.evaluation import Reevaluation, remove_leaving
 from scheduler_core.engine.gang.capacity import (
     CAPACITY,
+    asked_by,
     capacity_limit,
     charges_by_namespace,
     charges_of,
@@ -51,7 +52,6 @@ from scheduler_core.framework.preemption.loans import FIRST, WITHIN, contended_b
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.quota.group_need import least
-from scheduler_core.quota.ledger import charged
 from scheduler_core.quota.policy import above_max, borrows_guaranteed
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
@@ -124,11 +124,11 @@ def _for_placed_members(
 def takes_guaranteed(state: ClusterState, members: Members, made: GangPreemption) -> bool:
     """Whether the members that start would take what other quotas or groups of quotas are guaranteed."""
     profile, first = members[0]
-    charge = charges_of(pod for pod, _, _ in made.nominated)
+    charge = charges_of(state, (pod for pod, _, _ in made.nominated))
     victims = [victim for victim, _ in made.victims]
     if CAPACITY not in profile.enabled:
         return False
-    if borrows_guaranteed(state.ledger, first.namespace, charge, charges_by_namespace(victims)):
+    if borrows_guaranteed(state.ledger, first.namespace, charge, charges_by_namespace(state, victims)):
         return True
     return not keeps_guarantees(state, first, victims)
 
@@ -352,7 +352,7 @@ def _demands(state: ClusterState, members: Members, need: int, now: float) -> li
     if quota is None:
         demand = ordinary_demand(state, top, spare_quotas=CAPACITY in profile.enabled)
     else:
-        asked = least(need, (charged(pod.requests) for _, pod in members))
+        asked = least(need, (asked_by(state, pod) for _, pod in members))
         reclaims = reclaim_demands(state, top, quota, asked, now)
         if reclaims:
             return reclaims

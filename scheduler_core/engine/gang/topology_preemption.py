@@ -93,7 +93,7 @@ def move_fairly_for_placement(placer: TopologyPlacer, task: PlacementTask, now: 
     quota = _quota_of(state, task)
     if quota is None or gang_not_eligible(state, pods) or must_rest(state, pods, len(pods), now):
         return FairAttempt()
-    found = fair_demand(state, first, quota, charges_of(pods), now)
+    found = fair_demand(state, first, quota, charges_of(state, pods), now)
     if found is None:
         return FairAttempt()
     leaving = frozenset(pod.uid for pod in state.table.leaving_pods())
@@ -206,7 +206,7 @@ def borrowers_to_evict(
     `leaving`: uids of pods that are terminating or being evicted already. `now`: as in `reclaim_demand`.
     """
     first = task.members[0][1]
-    asked = charges_of(pod for _, pod in task.members)
+    asked = charges_of(state, (pod for _, pod in task.members))
     for demand in reclaim_demands(state, first, quota, asked, now):
         victims = _victims_of(state, task, demand, leaving)
         if victims is not None and keeps_guarantees(state, first, victims):
@@ -252,7 +252,7 @@ def _has_room(
 def _frees(state: ClusterState, demand: Demand, victims: Sequence[Pod], *, guaranteed: bool) -> bool:
     """Whether victims free what the gang's quota lacks; `guaranteed`: for a gang within its min."""
     freed: dict[str, int] = {}
-    for namespace, amounts in charges_by_namespace(victims).items():
+    for namespace, amounts in charges_by_namespace(state, victims).items():
         shift(freed, state.ledger.frees(namespace, amounts, after_leaving=True, guaranteed=guaranteed))
     lacking = np.flatnonzero(demand.need > 0)
     return all(freed.get(state.index.names[row], 0) >= demand.need[row] for row in lacking)

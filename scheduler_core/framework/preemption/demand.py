@@ -22,7 +22,7 @@ from scheduler_core.framework.preemption.group_loans import TreeClaim, claims
 from scheduler_core.framework.preemption.group_need import short_of_group_max, with_kept_back
 from scheduler_core.framework.preemption.nominated_sums import nominated_requests
 from scheduler_core.model.groups.gang import group_of
-from scheduler_core.model.names import GUARANTEED_RESOURCES
+from scheduler_core.model.names import FLAVOR_PREFIX, GUARANTEED_RESOURCES
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
@@ -80,7 +80,8 @@ class Demand(msgspec.Struct, frozen=True):
 
     `eligible` bool [rows] marks the rows of the pod table that may be victims. `borrowers` is set if the pod
     reclaims its min from other quotas; then the over-min test applies to every victim. `calm`: pods that
-    could be victims, but have not run for long enough; they are not eligible.
+    could be victims, but have not run for long enough; they are not eligible. `nodes` bool [N] are those that
+    the pod may get, None for all.
     """
 
     pod: Pod
@@ -90,6 +91,7 @@ class Demand(msgspec.Struct, frozen=True):
     quota: ElasticQuota | None = None
     borrowers: Borrowers | None = None
     calm: Calm | None = None
+    nodes: Bool | None = None
 
     @property
     def until(self) -> float:
@@ -117,10 +119,21 @@ def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, now: float 
     return next(quota_demands(state, pod, quota, now))
 
 
+def requested(state: ClusterState, pod: Pod, asked: ResourceList) -> Int64:
+    """int64 [R]: what a pod needs of a node; with the flavors in its charge only nodes of these will do."""
+    vector = state.vector(pod)
+    for name in asked:
+        if name.startswith(FLAVOR_PREFIX):
+            row = state.index.row(name)
+            if row is not None:
+                vector[row] = asked[name]
+    return vector
+
+
 def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand:
     """Evict pods of lower priority of the own namespace; `asked` is what is charged to the quota."""
     own, total = nominated_requests(state, pod)
-    request = state.vector(pod)
+    request = requested(state, pod, asked)
     table, size = state.table, state.table.size
     table.cover(len(state.index))
     limits = sum_limits(state.ledger, quota, asked, own)
@@ -136,15 +149,21 @@ def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: 
 
 
 def quota_demands(
-    state: ClusterState, pod: Pod, quota: ElasticQuota, now: float = math.inf
+    state: ClusterState,
+    pod: Pod,
+    quota: ElasticQuota,
+    now: float = math.inf,
+    asked: ResourceList | None = None,
 ) -> Iterator[Demand]:
     """Demands to try in order until one succeeds; the first is `quota_demand`.
+
+    `asked` is what is charged to the quota; by default what the pod will be charged wherever it runs.
 
     Evictions in its own quota may bring a pod within its min, or within what its quota guarantees. Then less
     use of other quotas counts against it, so that victims which free less may suffice. A pod that reclaims
     although it borrows may evict pods of its own quota instead.
     """
-    asked = charged(pod.requests)
+    asked = charged(state.nodes.flavors.asked(pod)) if asked is None else asked
     turns = reclaim_demands(state, pod, quota, asked, now) or [own_quota_demand(state, pod, quota, asked)]
     yield from turns
     first = turns[0]
@@ -177,7 +196,7 @@ def reclaim_demands(
     """
     ledger = state.ledger
     own, total = nominated_requests(state, pod)
-    request = state.vector(pod)
+    request = requested(state, pod, asked)
     within = charge_within_min(ledger, quota, asked, own)
     if not (within or reclaims_guaranteed(ledger, quota, asked, own)):
         return []

@@ -21,6 +21,7 @@ from scheduler_core.framework.preemption.demand import (
     borrowers_with,
     demands_in_order,
     of_borrowers,
+    requested,
     weightless,
 )
 from scheduler_core.framework.preemption.group_need import with_kept_back
@@ -144,7 +145,8 @@ def _demand(state: ClusterState, pod: Pod, move: FairMove, found: _Givers, now: 
     eligible = available(state, pod) & of_borrowers(table, borrowers)
     eligible &= _within_loans(table, borrowers, need)
     calm = calm_of(table, eligible, borrowers.of, [other.sharing.min_runtime for other, _ in found], now)
-    return Demand(pod, state.vector(pod), need, eligible & ~calm.young, quota, borrowers, calm)
+    request = requested(state, pod, move.asked)
+    return Demand(pod, request, need, eligible & ~calm.young, quota, borrowers, calm)
 
 
 def why_no_fair_move(state: ClusterState, found: FairDemand) -> str:
@@ -191,5 +193,5 @@ def is_fair_set(state: ClusterState, move: FairMove | None, victims: Iterable[Po
         return True
     taken: dict[str, dict[str, int]] = {}
     for pod in victims:
-        shift(taken.setdefault(pod.namespace, {}), charged(pod.requests))
+        shift(taken.setdefault(pod.namespace, {}), charged(state.charge_of(pod)))
     return is_fair(state.ledger, move, taken)

@@ -215,7 +215,7 @@ def keeps_guarantees(state: ClusterState, pod: Pod, victims: Iterable[Pod]) -> b
     for victim in victims:
         for group in ledger.groups_above(victim.namespace):
             if group not in groups:
-                lost.setdefault(group.name, []).append(charged(victim.requests))
+                lost.setdefault(group.name, []).append(charged(state.charge_of(victim)))
     accounts = ledger.tree.accounts
     return all(_lawful(ledger, accounts[name], amounts) for name, amounts in lost.items())
 

@@ -54,8 +54,8 @@ def _guaranteed_alone(state: ClusterState, namespace: str) -> dict[str, bool]:
     for item in sorted(chosen, key=lambda item: item.rank):
         pod = item.pod
         if not (item.group or state.gangs.unit_of(pod)):
-            found[pod.uid] = within_min(state.ledger, quota, pod.requests, ahead)
-        shift(ahead, charged(pod.requests))
+            found[pod.uid] = within_min(state.ledger, quota, item.charge, ahead)
+        shift(ahead, charged(item.charge))
     return found
 
 

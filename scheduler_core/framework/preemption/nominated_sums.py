@@ -168,11 +168,11 @@ def own_nominated(state: ClusterState, pod: Pod, *, without_kept: bool = False) 
                 shift(own, sums)
         if itself is not None and counts(itself.rights) and nominations.counts(pod.uid):
             # The sums contain the pod's own nomination; its request must not count.
-            shift(own, charged(pod.requests), -1)
+            shift(own, charged(itself.charge), -1)
         return own
     for item in nominations.waiting(lambda rights: counts(rights) and not rights.kept):
         if item.rank < itself.rank:
-            shift(own, charged(item.pod.requests))
+            shift(own, charged(item.charge))
     return own
 
 
@@ -187,7 +187,7 @@ def siblings_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
         if rights.group == itself.group:
             shift(found, sums)
     if nominations.counts(pod.uid):
-        shift(found, charged(pod.requests), -1)
+        shift(found, charged(itself.charge), -1)
     return found
 
 

@@ -157,6 +157,8 @@ class VictimSearch:
     def _unresolvable(self) -> Bool:
         nodes = self.evaluation.unresolvable()
         nodes[list(self._excluded)] = True
+        if self.demand.nodes is not None:
+            nodes |= ~self.demand.nodes
         return nodes
 
     def contended(self, slot: int) -> Bool:

@@ -44,7 +44,7 @@ def _some_go_over_min(state: ClusterState, added: Iterable[Nomination]) -> bool:
     asked: dict[str, dict[str, int]] = {}
     for item in added:
         if not item.kept:
-            shift(asked.setdefault(item.pod.namespace, {}), charged(item.pod.requests))
+            shift(asked.setdefault(item.pod.namespace, {}), charged(item.charge))
     return any(_goes_over_min(state, namespace, more) for namespace, more in asked.items())
 
 

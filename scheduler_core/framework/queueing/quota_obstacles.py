@@ -55,9 +55,17 @@ _UNBOUNDED: Final = np.iinfo(np.int64).max
 
 
 def refusal_of(
-    state: ClusterState, pod: Pod, *, after_leaving: bool = False, beyond_max: bool = False
+    state: ClusterState,
+    pod: Pod,
+    *,
+    after_leaving: bool = False,
+    beyond_max: bool = False,
+    asked: ResourceList | None = None,
 ) -> Refusal | None:
-    """The reason why quotas refuse a pod, nominated pods and held quota included, or None; see `admit`."""
+    """The reason why quotas refuse a pod, nominated pods and held quota included, or None; see `admit`.
+
+    `asked` is what the pod would be charged, by default wherever it runs.
+    """
     own, total = _NONE, _NONE
     by_quota: Mapping[str, ResourceList] = {}
     if len(state.nominations):
@@ -67,7 +75,7 @@ def refusal_of(
     return admit(
         state.ledger,
         pod.namespace,
-        pod.requests,
+        state.nodes.flavors.asked(pod) if asked is None else asked,
         nominated=own,
         nominated_total=total,
         nominated_by=by_quota,
@@ -114,6 +122,15 @@ def own_quota_hints() -> Mapping[EventKind, Hint | None]:
     return {
         EventKind.QUOTA | EventKind.NOMINATION | EventKind.POD_LEAVING: NarrowHint(_is_own, _own),
         EventKind.POD_DELETE: StandingHint(_may_evict_more, _own),
+    }
+
+
+def flavor_hints() -> Mapping[EventKind, Hint | None]:
+    """Events for a pod that quotas refuse on the nodes of a flavor: use or a limit changed."""
+    changes = EventKind.QUOTA | EventKind.NOMINATION | EventKind.LOAN | EventKind.SHARE
+    return {
+        changes | EventKind.POD_LEAVING: None,
+        EventKind.POD_DELETE: StandingHint(_is_any, _of_quotas),
     }
 
 
@@ -171,6 +188,10 @@ def _of_quotas(state: ClusterState, event: ClusterEvent) -> Reach:
     """All pods if the added or deleted pod has a quota: no other pod counts in the sums."""
     gone = event.pod
     return EVERYBODY if gone is None or state.ledger.quota_of(gone.namespace) is not None else NOBODY
+
+
+def _is_any(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    return True
 
 
 def _is_own(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

@@ -19,6 +19,7 @@ from scheduler_core.arrays.types import Bool, Float, Int32, Int64
 from scheduler_core.model.node import UNSCHEDULABLE_TAINT, Node
 from scheduler_core.model.pods.affinity import Taint
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.nodes.flavors import NodeFlavors
 from scheduler_core.state.nodes.rules import NodeRules
 
 _FIRST_CAPACITY: Final = 64
@@ -50,6 +51,7 @@ class NodeTable:
         self.unlimited: frozenset[str] = frozenset()
         # Node rules of the profiles, by scheduler name.
         self.rules: dict[str, NodeRules] = {}
+        self.flavors = NodeFlavors()
         self.static_changes = ChangeLog()
         self.usage_changes = ChangeLog()
         # Grows whenever a slot is assigned or released: anything cached by slot is then invalid.
