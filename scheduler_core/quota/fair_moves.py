@@ -119,14 +119,14 @@ def fair_move(
     if not short or not all(limits.get(name) for name in short):
         return None
     borrows = {}
-    for name in ledger.total_min:
+    for name in ledger.costs.names(ledger.total_min):
         over = own.get(name, 0) + asked.get(name, 0) - quota.min.get(name, 0)
         if over > 0:
             borrows[name] = over
-    if not any(asked.get(name) for name in borrows):
-        return None
     totals = dict(ledger.total_min)
-    largest = max(shares(borrows, totals, quota.sharing.weight), default=Fraction(0))
+    if not any(asked.get(name) and name in totals for name in borrows):
+        return None
+    largest = max(shares(ledger, borrows, quota.sharing.weight), default=Fraction(0))
     above = tuple(sides_above(ledger, quota, asked, nominated, nominated_by))
     return FairMove(quota, short, borrows, totals, largest, asked, above, inside)
 
@@ -147,7 +147,7 @@ def floors(
     if not side.weight or not _is_inside(move, at):
         return None
     *lower, top = giving_nodes(ledger, victim, at.giving, spent)
-    found = _floors_of(move, side, top)
+    found = _floors_of(move, side, top, costed=bool(ledger.costs))
     for node in reversed(lower):
         if found is not None:
             found = _floors_below(move, node, top, found)
@@ -155,8 +155,8 @@ def floors(
     return found
 
 
-def _floors_of(move: FairMove, side: Side, node: GivingNode) -> dict[str, int] | None:
-    """What a giving side keeps."""
+def _floors_of(move: FairMove, side: Side, node: GivingNode, *, costed: bool) -> dict[str, int] | None:
+    """What a giving side keeps. Where flavors have costs, only the proof tells what (d) allows."""
     used, low, weight = node
     found = {}
     for name in move.short:
@@ -168,7 +168,7 @@ def _floors_of(move: FairMove, side: Side, node: GivingNode) -> dict[str, int] |
     for name, least in low.items():
         if name not in found and used.get(name, 0) >= least > 0:
             found[name] = least
-    if not weight:
+    if not weight or costed:
         return found
     # By (d): what is left to it of the resource in which it will borrow most, if it gives what is lacking.
     name = max(
@@ -260,13 +260,12 @@ def _gives(
     if not weight:
         return True
     loss = losses[-1]
-    borrowed = {
-        name: max(0, used.get(name, 0) - loss.get(name, 0) - low.get(name, 0)) for name in move.totals
-    }
+    names = ledger.costs.names(move.totals)
+    borrowed = {name: max(0, used.get(name, 0) - loss.get(name, 0) - low.get(name, 0)) for name in names}
     if any(borrowed[name] * side.weight < side.borrows.get(name, 0) * weight for name in move.short):
         return False
-    own = sorted(shares(side.borrows, move.totals, side.weight), reverse=True)
-    return own <= sorted(shares(borrowed, move.totals, weight), reverse=True)
+    own = sorted(shares(ledger, side.borrows, side.weight), reverse=True)
+    return own <= sorted(shares(ledger, borrowed, weight), reverse=True)
 
 
 def _keeps(move: FairMove, node: GivingNode, loss: ResourceList) -> bool:

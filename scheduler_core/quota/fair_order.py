@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.fair_shares import scale_of
+from scheduler_core.quota.fair_shares import borrows, scale_of
 from scheduler_core.quota.group_limits import nominated_in
-from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.ledger import QuotaLedger, plus
 from scheduler_core.quota.tree import GroupAccount
 
 _NOTHING: Final[ResourceList] = {}
@@ -72,7 +72,9 @@ class FairOrder:
         if line is None:
             return AT_ONCE
         used, leaving, weightless, terms, groups = line
-        borrows, share = False, 0
+        if self._ledger.costs:
+            return self._with_costs(namespace, asked, others, nominated_by)
+        takes_a_loan, share = False, 0
         for name, low, unit in terms:
             more = asked.get(name, 0)
             over = used.get(name, 0) + more - low
@@ -82,14 +84,43 @@ class FairOrder:
                 over += others.get(name, 0)
             if over > 0:
                 if more > 0:
-                    borrows = True
+                    takes_a_loan = True
                 if over * unit > share:
                     share = over * unit
-        if not borrows:
+        if not takes_a_loan:
             return AT_ONCE
+        return self._borrower(namespace, groups, nominated_by, weightless, share)
+
+    def _borrower(
+        self,
+        namespace: str,
+        groups: tuple[GroupAccount, ...],
+        nominated_by: Mapping[str, ResourceList],
+        weightless: int,
+        share: int,
+    ) -> FairPlace:
         past = self._past_of(namespace) if self._past_of is not None else 0
         above = [level for group in groups for level in self._level(group, nominated_by)]
         return (1, *above, past, weightless, share)
+
+    def _with_costs(
+        self,
+        namespace: str,
+        asked: ResourceList,
+        others: ResourceList,
+        nominated_by: Mapping[str, ResourceList],
+    ) -> FairPlace:
+        """`place` where flavors have costs."""
+        ledger, line = self._ledger, self._line(namespace)
+        quota = ledger.quota_of(namespace)
+        if line is None or quota is None:
+            return AT_ONCE
+        over = borrows(ledger, quota, plus(asked, others))
+        if not any(asked.get(name, 0) > 0 and name in ledger.total_min for name in over):
+            return AT_ONCE
+        weight = quota.sharing.weight
+        share = self._scale.share(over, weight).value
+        return self._borrower(namespace, line.groups, nominated_by, int(not weight), share)
 
     def _level(self, group: GroupAccount, nominated_by: Mapping[str, ResourceList]) -> FairPlace:
         """What decides between a group and its siblings."""

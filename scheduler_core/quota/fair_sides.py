@@ -100,18 +100,18 @@ def sides_above(
     for group in ledger.groups_above(quota.namespace):
         coming = nominated_in(group, nominated_by, without=quota.namespace)
         borrows = {}
-        for name in ledger.total_min:
+        for name in ledger.costs.names(ledger.total_min):
             used = group.sums.amount(name, after_leaving=True) + coming.get(name, 0) + nominated.get(name, 0)
             over = used + asked.get(name, 0) - group.min.get(name, 0)
             if over > 0:
                 borrows[name] = over
         weight = group.group.weight
-        yield Side(
-            borrows, weight, max(shares(borrows, ledger.total_min, weight), default=Fraction(0)), group.name
-        )
+        yield Side(borrows, weight, max(shares(ledger, borrows, weight), default=Fraction(0)), group.name)
 
 
-def shares(borrows: Mapping[str, int], totals: Mapping[str, int], weight: Fraction) -> list[Fraction]:
+def shares(ledger: QuotaLedger, borrows: ResourceList, weight: Fraction) -> list[Fraction]:
     """The shares of a node in all resources, with zeros; not divided by a weight of 0."""
-    by = weight or Fraction(1)
-    return [Fraction(borrows.get(name, 0), total) / by for name, total in totals.items() if total > 0]
+    by, costs = weight or Fraction(1), ledger.costs
+    amounts = costs.weighed(borrows)
+    totals = ledger.total_min.items()
+    return [Fraction(amounts.get(name, 0), total * costs.scale) / by for name, total in totals if total > 0]

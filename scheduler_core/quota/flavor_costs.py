@@ -34,6 +34,8 @@ class FlavorCosts:
 
     def names(self, resources: Iterable[str]) -> list[str]:
         """The resources, and the flavors whose use counts in their shares."""
+        if not self._dearest_first:
+            return list(resources)
         found = dict.fromkeys(resources)
         for name in list(found):
             found.update(dict.fromkeys(virtual for virtual, _ in self._dearest_first.get(name, ())))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduler_core.engine.queue.unit import QueuedUnit
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.fair_order import AT_ONCE, FairOrder, FairPlace
 from scheduler_core.quota.ledger import charged, shift
@@ -45,12 +46,15 @@ class FairPlaces:
             # As below, for most units.
             (pod,) = unit.pods.values()
             if not ledger.is_charged(namespace, pod.uid):
-                return self._order.place(namespace, charged(pod.requests), nominated_by=self._nominated)
+                return self._order.place(namespace, self._charge(pod), nominated_by=self._nominated)
         asked, own = self._asked(unit, namespace, nominated=bool(others))
         if own:
             others = dict(others)
             shift(others, own, -1)
         return self._order.place(namespace, asked, others, self._nominated)
+
+    def _charge(self, pod: Pod) -> dict[str, int]:
+        return charged(self._state.nodes.flavors.asked(pod))
 
     def _asked(
         self, unit: QueuedUnit, namespace: str, *, nominated: bool
@@ -58,7 +62,7 @@ class FairPlaces:
         """The charge of a unit, and what of it counts already, as use or for nominated pods."""
         state, asked, own = self._state, dict[str, int](), dict[str, int]()
         for uid, pod in unit.pods.items():
-            charge = charged(pod.requests)
+            charge = self._charge(pod)
             if asked:
                 shift(asked, charge)
             else:
