@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kubectl_plugin.cluster.nominated_nodes import NominationView
 from kubectl_plugin.cluster.quota_rows import QuotaRow, rows_of, smallest_hard
@@ -13,6 +13,7 @@ from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.entitled import entitled, shares_by_resource
 from scheduler_core.quota.fair_shares import scale_of
+from scheduler_core.quota.flavors import NONE, OnNode, charged_on
 from scheduler_core.quota.ledger import QuotaLedger, charged, shift
 from scheduler_core.quota.lending import balance, shares
 
@@ -26,6 +27,8 @@ class ClusterView:
     def __init__(self) -> None:
         self.ledger = QuotaLedger()
         self.nominations = NominationView()
+        # The flavors of the nodes that have some; set before the pods are put.
+        self.node_flavors: Mapping[str, OnNode] = {}
         self._waiting: dict[str, dict[str, ResourceList]] = {}
         self._idle: dict[str, set[str]] = {}
         self._natives: dict[str, dict[str, ResourceQuota]] = {}
@@ -44,7 +47,8 @@ class ClusterView:
         self.remove_pod(pod.namespace, pod.name)
         self.nominations.put_pod(pod)
         if pod.counts:
-            self.ledger.charge(pod.namespace, pod.name, pod.requests, placed=pod.assigned)
+            charge = charged_on(pod.requests, self.node_flavors.get(pod.node_name, NONE))
+            self.ledger.charge(pod.namespace, pod.name, charge, placed=pod.assigned)
         if not (pod.assigned or pod.finished):
             self._waiting.setdefault(pod.namespace, {})[pod.name] = charged(pod.requests)
             if pod.gates or pod.terminating:

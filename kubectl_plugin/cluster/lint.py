@@ -10,6 +10,7 @@ import msgspec
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.group_tree import quota_groups
 from kubectl_plugin.cluster.missing_schedulers import UNKNOWN_SCHEDULERS, missing_scheduler_notes
+from kubectl_plugin.cluster.node_flavors import UNKNOWN_FLAVORS, quota_flavors
 from kubectl_plugin.cluster.reading import (
     ListClient,
     ListScope,
@@ -34,6 +35,13 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elasti
 from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.model.resources import add
 from scheduler_core.quota import validation
+from scheduler_core.quota.flavor_validation import (
+    Flavors,
+    by_name,
+    check_group_flavors,
+    validate_flavors,
+)
+from scheduler_core.quota.flavors import flavored, on_node
 from scheduler_core.quota.group_validation import Groups, validate_groups
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.shared_resources import risked_guarantees
@@ -67,12 +75,14 @@ def report(
     natives: Sequence[ResourceQuota],
     capacity: Sequence[BrokenRule] = (),
     groups: Groups | None = None,
+    flavors: Flavors | None = None,
 ) -> LintReport:
     """Findings and notes on these quotas, with the findings on the sum of min.
 
-    `groups` are the QuotaGroups by name; None: whether quotas join one rightly is not checked.
+    `groups` are the QuotaGroups by name; None: whether quotas join one rightly is not checked. `flavors` are
+    the QuotaFlavors by name; None: whether those that quotas name exist is not checked.
     """
-    broken = [*validate_stored(quotas, natives, groups), *capacity]
+    broken = [*validate_stored(quotas, natives, groups, flavors), *capacity]
     notes = [note for quota in quotas for note in validation.notes(quota, natives)]
     return LintReport(tuple(item.violation for item in broken), tuple(notes))
 
@@ -94,11 +104,25 @@ def lint_quotas(client: ListClient, namespace: str, diagnostics: Diagnostics) ->
         ledger.put_group(group)
     for quota in everyone:
         ledger.put_quota(quota)
-    room = allocatable(parsed(nodes, parse_node, diagnostics.unreadable))
-    groups = ledger.tree.groups
-    found = report(quotas, natives, validate_capacity(ledger.total_min, room), groups)
+    flavors = quota_flavors(client)
+    if flavors is None:
+        diagnostics.note(UNKNOWN_FLAVORS)
+    of = flavors or ()
+    fitted = (
+        flavored(node, on_node(of, node.labels)) for node in parsed(nodes, parse_node, diagnostics.unreadable)
+    )
+    room = allocatable(fitted)
+    groups, named = ledger.tree.groups, by_name(flavors) if flavors is not None else None
+    found = report(quotas, natives, validate_capacity(ledger.total_min, room), groups, named)
     if not namespace:
         illegal = tuple(item for _, item in validate_groups(groups, ledger.quotas()))
+        illegal += tuple(item for _, item in validate_flavors(named or {}))
+        illegal += tuple(
+            item
+            for group in groups.values()
+            if named is not None
+            for item in check_group_flavors(group, named)
+        )
         found = LintReport((*illegal, *found.violations), found.notes)
     shared = tuple(item.note() for item in risked_guarantees(ledger.quotas(), room))
     return len(quotas), LintReport(found.violations, (*found.notes, *shared))

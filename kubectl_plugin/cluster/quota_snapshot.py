@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from kubectl_plugin.cluster.cluster_view import ClusterView
+from kubectl_plugin.cluster.node_flavors import node_flavors
 from kubectl_plugin.cluster.quota_rows import QuotaRow
 from kubectl_plugin.cluster.reading import (
     UNFINISHED,
@@ -145,6 +146,7 @@ def take_snapshot(
             note(f"note: ElasticQuota {quota.key} does not bind: {older.key} is older")
         elif lacks := _unenforced(quota):
             note(f"note: ElasticQuota {quota.key} is not enforced: {lacks}")
+    view.node_flavors = node_flavors(client, view.ledger.quotas(), note)
     for pod in parsed(pods, parse_pod, on_malformed):
         view.put_pod(pod)
     for native in parsed(natives or (), parse_resource_quota, on_malformed):

@@ -8,6 +8,7 @@ import msgspec
 
 from kubectl_plugin.cluster.cluster_view import ClusterView
 from kubectl_plugin.cluster.diagnostics import Diagnostics
+from kubectl_plugin.cluster.node_flavors import node_flavors
 from kubectl_plugin.cluster.reading import (
     UNFINISHED,
     ListClient,
@@ -51,6 +52,7 @@ def read_usage(client: ListClient, namespace: str, diagnostics: Diagnostics, *, 
     view = ClusterView()
     for quota in parsed(listed[0], parse_elastic_quota, diagnostics.unreadable):
         view.put_quota(quota)
+    view.node_flavors = node_flavors(client, view.ledger.quotas(), diagnostics.note)
     found: list[tuple[Pod, msgspec.Raw]] = []
     for raw in listed[1]:
         for pod in parsed([raw], parse_pod, diagnostics.unreadable):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 import msgspec
 
@@ -25,7 +26,9 @@ from scheduler_core.model.pods.pod import Pod, parse_pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.quotas.reservation_ledger import ReservationLedger, parse_reservation_ledger
 from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
+from scheduler_core.quota.flavors import OnNode
 
+NO_FLAVORS: Final[Mapping[str, OnNode]] = {}
 Row = tuple[QuotaRow, dict[str, str]]
 """A row, and the labels of its quota."""
 
@@ -33,8 +36,17 @@ Row = tuple[QuotaRow, dict[str, str]]
 class WatchedQuotas:
     """A view that events update, and the rows that were printed last."""
 
-    def __init__(self, *, whole: bool, natives: bool, wide: bool, ledgers: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        whole: bool,
+        natives: bool,
+        wide: bool,
+        ledgers: bool = False,
+        flavors: Mapping[str, OnNode] = NO_FLAVORS,
+    ) -> None:
         self._view = ClusterView()
+        self._view.node_flavors = flavors
         self._chosen: dict[tuple[str, str], ElasticQuota] = {}
         self._printed: dict[tuple[str, str, str], Row] = {}
         self._whole = whole
@@ -116,7 +128,11 @@ def changed_rows(
     scope = selection.scope
     around = ListScope() if snapshot.whole else ListScope(scope.namespace)
     watched = WatchedQuotas(
-        whole=snapshot.whole, natives=snapshot.natives, wide=wide, ledgers=snapshot.ledgers
+        whole=snapshot.whole,
+        natives=snapshot.natives,
+        wide=wide,
+        ledgers=snapshot.ledgers,
+        flavors=snapshot.view.node_flavors,
     )
     reflectors = Reflectors(client, note)
     reflectors.start("quotas", ELASTIC_QUOTAS, parse_elastic_quota, around)

@@ -85,6 +85,7 @@ def gather(client: ListClient, diagnostics: Diagnostics) -> QuotaLedger:
     """The quota ledger of the whole cluster: loans cross namespaces. Raises the ApiError tree."""
     from kubectl_plugin.cluster.cluster_view import ClusterView
     from kubectl_plugin.cluster.group_tree import quota_groups
+    from kubectl_plugin.cluster.node_flavors import node_flavors
     from kubectl_plugin.cluster.reading import UNFINISHED, ListScope, list_raw, parsed
     from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
     from scheduler_core.model.pods.pod import parse_pod
@@ -96,6 +97,7 @@ def gather(client: ListClient, diagnostics: Diagnostics) -> QuotaLedger:
     quotas = list_raw(client, ELASTIC_QUOTAS, ListScope())
     for quota in parsed(quotas, parse_elastic_quota, diagnostics.unreadable):
         view.put_quota(quota)
+    view.node_flavors = node_flavors(client, view.ledger.quotas(), diagnostics.note)
     if quotas:
         for pod in parsed(
             list_raw(client, PODS, ListScope(fields=UNFINISHED)), parse_pod, diagnostics.unreadable

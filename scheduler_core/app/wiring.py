@@ -32,6 +32,7 @@ from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
 from scheduler_core.controllers.problem_events import AnnotationProblems, CollectPolicyProblems
+from scheduler_core.controllers.quota_flavor_status import QuotaFlavorStatus
 from scheduler_core.controllers.quota_group_status import QuotaGroupStatus
 from scheduler_core.controllers.quota_status import QuotaStatus, enforcing
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
@@ -301,6 +302,7 @@ def _controllers(profiles: Mapping[str, Profile]) -> list[Controller]:
     return [
         DisplacementNotices(),
         QuotaStatus(enforced=enforcing(profiles)),
+        QuotaFlavorStatus(),
         QuotaGroupStatus(),
         GangStatusController(others={DEFAULT_SCHEDULER} - profiles.keys()),
         GangLifecycle(),

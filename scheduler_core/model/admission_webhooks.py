@@ -37,6 +37,7 @@ from scheduler_core.model.kinds import (
     NATIVE_POD_GROUPS,
     POD_GROUPS,
     PODS,
+    QUOTA_FLAVORS,
     QUOTA_GROUPS,
     RESOURCE_QUOTAS,
     VALIDATING_WEBHOOKS,
@@ -135,9 +136,11 @@ def validating_configuration(
     placement = _placement_entries(client, names)
     tree = _entry("quotagroups.validate.muster.dev", client, QUOTA_GROUPS, ("CREATE", "UPDATE"), names)
     felling = _entry("quotagroups.delete.muster.dev", client, QUOTA_GROUPS, ("DELETE",), names)
-    tree["failurePolicy"] = "Fail"
-    felling["failurePolicy"] = "Ignore"
-    entries = [quotas, deletion, native, groups, pods, moves, *placement, tree, felling]
+    kinds = _entry("quotaflavors.validate.muster.dev", client, QUOTA_FLAVORS, ("CREATE", "UPDATE"), names)
+    disuse = _entry("quotaflavors.delete.muster.dev", client, QUOTA_FLAVORS, ("DELETE",), names)
+    tree["failurePolicy"] = kinds["failurePolicy"] = "Fail"
+    felling["failurePolicy"] = disuse["failurePolicy"] = "Ignore"
+    entries = [quotas, deletion, native, groups, pods, moves, *placement, tree, felling, kinds, disuse]
     return _configuration(VALIDATING_WEBHOOKS, entries)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scheduler_core.arrays.types import Bool
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.evaluation import Evaluation
-from scheduler_core.framework.interface import PostFilterResult
+from scheduler_core.framework.interface import Plugin, PostFilterResult
 from scheduler_core.framework.preemption.demand import Demand, demands_in_order, quota_demands
 from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
 from scheduler_core.framework.preemption.fair_demand import (
@@ -29,7 +29,6 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.borrowing import FIRST_COME_FIRST_SERVED, Borrowing
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.plugins.quota_flavors import QuotaFlavors
 from scheduler_core.quota.flavors import charged_on
 from scheduler_core.quota.ledger import charged
 from scheduler_core.state.cluster import ClusterState
@@ -41,7 +40,8 @@ class CapacityScheduling:
 
     The state itself charges and refunds use at Reserve. Without `cross_node` all victims are on one node
     (docs/quota.md#preemption). `aggregate` says how the sum of min is read, `borrowing` what holds among
-    quotas that borrow, for the whole cluster: the ledger of the state takes both over.
+    quotas that borrow, for the whole cluster: the ledger of the state takes both over. `companion` is the
+    filter by flavors of nodes.
     """
 
     name = CAPACITY_SCHEDULING
@@ -51,11 +51,12 @@ class CapacityScheduling:
         cross_node: bool = True,
         aggregate: Aggregate = ALL_RESOURCES,
         borrowing: Borrowing = FIRST_COME_FIRST_SERVED,
+        companion: Plugin | None = None,
     ) -> None:
         self.cross_node = cross_node
         self.aggregate: Aggregate = aggregate
         self.borrowing = borrowing
-        self.companion = QuotaFlavors()
+        self.companion = companion
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """UNSCHEDULABLE with the typed refusal as detail: evictions may help.

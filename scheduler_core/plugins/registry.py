@@ -46,6 +46,7 @@ from scheduler_core.plugins.node_resources_fit import NodeResourcesFit
 from scheduler_core.plugins.node_unschedulable import NodeUnschedulable
 from scheduler_core.plugins.pod_topology_spread import PodTopologySpread
 from scheduler_core.plugins.priority_sort import PrioritySort
+from scheduler_core.plugins.quota_flavors import QuotaFlavors
 from scheduler_core.plugins.scheduling_gates import SchedulingGates
 from scheduler_core.plugins.taint_toleration import TaintToleration
 from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
@@ -90,7 +91,8 @@ def _capacity(args: CapacitySchedulingArgs | None) -> Plugin:
     found = args.borrowing
     borrowing = Borrowing(found.order, found.preemption, found.history_half_life)
     # Validated: it is one of the two.
-    return CapacityScheduling(args.cross_node_preemption, cast(names.Aggregate, args.aggregate), borrowing)
+    aggregate = cast(names.Aggregate, args.aggregate)
+    return CapacityScheduling(args.cross_node_preemption, aggregate, borrowing, QuotaFlavors())
 
 
 def _coscheduling(args: CoschedulingArgs | None) -> Plugin:

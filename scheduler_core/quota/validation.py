@@ -14,10 +14,12 @@ from typing import Final, Literal
 
 import msgspec
 
+from scheduler_core.model.names import FLAVOR_PREFIX
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.flavor_validation import Flavors, check_quota_flavors
 from scheduler_core.quota.group_validation import LABEL_FIELD, Groups, check_membership, sum_of_min
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.violations import Violation, check_whole, resource_of
@@ -136,13 +138,18 @@ def check_capacity(
     found: list[Violation] = []
     for name, value in sorted(quota.min.items()):
         total, room = totals[name], allocatable.get(name, 0)
-        if value and total > room:
+        if value and total > room and not _unseen_flavor(name, allocatable):
             rule = (
                 f"makes the sum of min {format_resource(name, total)}, "
                 f"more than the {format_resource(name, room)} allocatable in the cluster"
             )
             found.append(_breaks(quota, "spec.min", name, value, rule))
     return found
+
+
+def _unseen_flavor(name: str, allocatable: ResourceList) -> bool:
+    """Whether a resource is that of a flavor, of which the nodes are not known here."""
+    return name.startswith(FLAVOR_PREFIX) and name not in allocatable
 
 
 def overcommitted(ledger_min: ResourceList, allocatable: ResourceList) -> dict[str, tuple[int, int]]:
@@ -180,7 +187,7 @@ def notes(quota: ElasticQuota, resource_quotas: Iterable[ResourceQuota]) -> list
     return found
 
 
-Rule = Literal["whole", "bounds", "hard", "single", "sharing", "capacity", "max", "tree"]
+Rule = Literal["whole", "bounds", "hard", "single", "sharing", "capacity", "max", "tree", "flavor"]
 
 
 class BrokenRule(msgspec.Struct, frozen=True):
@@ -196,7 +203,8 @@ class ValidationContext(msgspec.Struct, frozen=True, eq=False):
 
     `siblings` are the quotas of its namespace, `others` one quota of each other namespace, `natives` the
     ResourceQuotas, `groups` the QuotaGroups by name; None: membership is not checked. `room` is the
-    allocatable of all schedulable nodes; None: the sum of min is not checked.
+    allocatable of all schedulable nodes; None: the sum of min is not checked. `flavors` are the QuotaFlavors
+    by name; None: whether those that a quota names exist is not checked.
     """
 
     siblings: Sequence[ElasticQuota] = ()
@@ -204,6 +212,7 @@ class ValidationContext(msgspec.Struct, frozen=True, eq=False):
     natives: Sequence[ResourceQuota] = ()
     room: ResourceList | None = None
     groups: Groups | None = None
+    flavors: Flavors | None = None
 
 
 def broken_rules(quota: ElasticQuota, beside: ValidationContext) -> list[BrokenRule]:
@@ -216,6 +225,9 @@ def broken_rules(quota: ElasticQuota, beside: ValidationContext) -> list[BrokenR
     if beside.groups is not None:
         joined = check_membership(quota, beside.groups, beside.others)
         found += [BrokenRule("tree", item, quota) for item in joined]
+    if beside.flavors is not None:
+        unknown = check_quota_flavors(quota, beside.flavors)
+        found += [BrokenRule("flavor", item, quota) for item in unknown]
     if beside.room is not None:
         capacity = check_capacity(quota, beside.others, beside.room, beside.groups or {})
         found += [BrokenRule("capacity", item, quota) for item in capacity]
@@ -244,6 +256,8 @@ def _worsened(broken: BrokenRule, new: ElasticQuota, old: ElasticQuota) -> bool:
         return broken.violation not in check_sharing(old)
     if broken.rule == "tree" and (new.group != old.group or broken.violation.field == LABEL_FIELD):
         return new.group != old.group
+    if broken.rule == "flavor":
+        return broken.violation not in check_quota_flavors(old, {})
     if broken.rule == "whole":
         return (broken.violation.field, broken.violation.value) not in old.fractional
     field, name = broken.violation.field.partition("[")[0], resource_of(broken.violation.field)
@@ -254,11 +268,14 @@ def _worsened(broken: BrokenRule, new: ElasticQuota, old: ElasticQuota) -> bool:
 
 
 def validate_stored(
-    quotas: Sequence[ElasticQuota], natives: Iterable[ResourceQuota], groups: Groups | None = None
+    quotas: Sequence[ElasticQuota],
+    natives: Iterable[ResourceQuota],
+    groups: Groups | None = None,
+    flavors: Flavors | None = None,
 ) -> list[BrokenRule]:
     """The rules that stored quotas break: `whole`, `bounds`, `hard`, `single`, `sharing` and `max`.
 
-    With `groups`, `tree` as well.
+    With `groups`, `tree` as well, and with `flavors`, `flavor`.
 
     The use of a namespace counts against the quota that binds it.
     """
@@ -274,7 +291,11 @@ def validate_stored(
         binding = ledger.quota_of(quota.namespace)
         siblings = () if binding is None else (binding,)
         beside = ValidationContext(
-            siblings, others=tuple(ledger.quotas()), natives=there.get(quota.namespace, ()), groups=groups
+            siblings,
+            others=tuple(ledger.quotas()),
+            natives=there.get(quota.namespace, ()),
+            groups=groups,
+            flavors=flavors,
         )
         found += broken_rules(quota, beside)
         if quota is binding:
@@ -285,7 +306,8 @@ def validate_stored(
 def validate_capacity(total_min: ResourceList, room: ResourceList) -> list[BrokenRule]:
     """The rule `capacity`, by resource: the sum of min of all quotas is at most `room`."""
     found = []
-    for name, (guaranteed, has) in overcommitted(total_min, room).items():
+    short = overcommitted(total_min, room).items()
+    for name, (guaranteed, has) in ((name, pair) for name, pair in short if not _unseen_flavor(name, room)):
         problem = f"is more than the {format_resource(name, has)} allocatable in the cluster"
         value = format_resource(name, guaranteed)
         violation = Violation("all ElasticQuotas", f"sum of spec.min[{name}]", value, problem)

@@ -18,6 +18,7 @@ from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
 from scheduler_core.controllers.problem_events import AnnotationProblems, CollectPolicyProblems
+from scheduler_core.controllers.quota_flavor_status import QuotaFlavorStatus
 from scheduler_core.controllers.quota_group_status import QuotaGroupStatus
 from scheduler_core.controllers.quota_status import QuotaStatus, enforcing
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
@@ -76,6 +77,7 @@ class Simulation:
         self.controllers: list[Controller] = [
             DisplacementNotices(),
             QuotaStatus(min_interval=0.0, enforced=enforcing(profiles)),
+            QuotaFlavorStatus(min_interval=0.0),
             QuotaGroupStatus(min_interval=0.0),
             GangStatusController(min_interval=0.0, others={names.DEFAULT_SCHEDULER} - profiles.keys()),
             GangLifecycle(),

@@ -39,11 +39,11 @@ FIELDS = {
     for path, node in fields(schema(crd), "")
     if path.rpartition(".")[2] not in UNDESCRIBED
 }
-# A weight is a plain number, with a fraction as a string.
+# Weight and cost are plain numbers, with a fraction as a string.
 QUANTITIES = {
     path: node
     for path, node in FIELDS.items()
-    if node.get("x-kubernetes-int-or-string") and not path.endswith(".weight")
+    if node.get("x-kubernetes-int-or-string") and not path.endswith((".cost", ".weight"))
 }
 
 GOOD = ["0", "4", "1500m", "1.5", ".5", "1.", "+2", "16Gi", "100n", "3u", "2k", "5E", "1e3", "1E-9", "1e18"]

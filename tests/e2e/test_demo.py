@@ -84,8 +84,9 @@ def test_every_chapter_comes_out_as_the_story_says(environment: dict[str, str]) 
     last = max(number for number, line in enumerate(lines) if line.startswith("$ "))
     assert lines[last] == "$ kubectl elasticquota get -A"
     assert [line.split()[:8] for line in lines[last + 2 :]] == [
-        ["batch", "quota", "cpu", "2", "0", "2", "-", "2"],
-        ["owner", "quota", "cpu", "0", "2", "2", "-", "0"],
+        ["astro", "quota", "example.com/card", "4", "3", "10", "-", "1"],
+        ["bio", "quota", "example.com/card", "2", "2", "10", "-", "0"],
+        ["shop", "quota", "example.com/card", "4", "4", "10", "-", "0"],
     ]
 
 

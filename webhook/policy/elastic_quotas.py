@@ -16,6 +16,7 @@ from scheduler_core.model.meta import identity_of
 from scheduler_core.model.names import FORCE_DELETE_ANNOTATION
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
@@ -33,7 +34,7 @@ class QuotaView(msgspec.Struct, frozen=True, eq=False):
 
     `siblings` are the quotas of its namespace, `others` one per other namespace, both with those admitted a
     moment ago; `native` the ResourceQuotas of its namespace; `allocatable` the sum over schedulable nodes;
-    `groups` all QuotaGroups by name.
+    `groups` all QuotaGroups, `flavors` all QuotaFlavors by name.
     """
 
     siblings: tuple[ElasticQuota, ...] = ()
@@ -41,6 +42,7 @@ class QuotaView(msgspec.Struct, frozen=True, eq=False):
     native: tuple[ResourceQuota, ...] = ()
     allocatable: ResourceList = {}
     groups: Mapping[str, QuotaGroup] = {}
+    flavors: Mapping[str, QuotaFlavor] = {}
     terminating: bool = False
     sum_of_min: SumMode = "deny"
 
@@ -102,7 +104,7 @@ def delete_quota(old_raw: msgspec.Raw, view: QuotaView) -> Verdict:
 
 def _beside(view: QuotaView) -> ValidationContext:
     room = view.allocatable if view.sum_of_min != "off" else None
-    return ValidationContext(view.siblings, view.others, view.native, room, view.groups)
+    return ValidationContext(view.siblings, view.others, view.native, room, view.groups, view.flavors)
 
 
 def _judge(

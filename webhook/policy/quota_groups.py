@@ -7,7 +7,6 @@ the update does not touch, is a warning, so that an invalid tree can be repaired
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -16,6 +15,7 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model.meta import identity_of
 from scheduler_core.model.names import FORCE_DELETE_ANNOTATION
 from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
+from scheduler_core.quota.flavor_validation import check_group_flavors
 from scheduler_core.quota.group_validation import check_deletion, check_group, check_room
 from webhook.http.admission_review import ReviewRequest
 from webhook.policy.elastic_quotas import QuotaView, SumMode
@@ -40,7 +40,7 @@ class GroupTreeReviews:
         verdict = self._by(request, None)
         if verdict.allowed:
             return verdict
-        fresh = self._reads.ask(lambda live: replace(live.quotas(_EVERYWHERE), groups=live.quota_groups()))
+        fresh = self._reads.ask(lambda live: live.everything(_EVERYWHERE))
         return verdict if fresh is None else self._by(request, fresh)
 
     def _by(self, request: ReviewRequest, fresh: FreshList | None) -> Verdict:
@@ -103,6 +103,7 @@ def delete_quota_group(old_raw: msgspec.Raw, view: QuotaView) -> Verdict:
 def _broken(group: QuotaGroup, view: QuotaView) -> list[Finding]:
     others = {name: other for name, other in view.groups.items() if name != group.name}
     found = [Finding("tree", item) for item in check_group(group, others, view.others)]
+    found += [Finding("flavor", item) for item in check_group_flavors(group, view.flavors)]
     if view.sum_of_min != "off":
         short = check_room(group, others, view.others, view.allocatable)
         found += [Finding("capacity", item) for item in short]

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final
 
 from scheduler_core.model.config_map import ConfigMap
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, POD_GROUPS, QUOTA_GROUPS
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, POD_GROUPS, QUOTA_FLAVORS, QUOTA_GROUPS
 from scheduler_core.model.names import (
     EXEMPT_LABEL,
     EXEMPT_NAMESPACES,
@@ -71,6 +71,7 @@ from webhook.policy.pods import (
     read_pod,
 )
 from webhook.policy.quota_consequences import QuotaConsequences
+from webhook.policy.quota_flavors import FlavorReviews
 from webhook.policy.quota_groups import GroupTreeReviews
 from webhook.policy.quota_reviews import QuotaReviews
 from webhook.policy.topology_constraints import CONFIG_MAP, is_pod_group, judge_pod_group
@@ -86,6 +87,7 @@ _ELASTIC: Final = (ELASTIC_QUOTAS.group, ELASTIC_QUOTA)
 _NATIVE: Final = ("", RESOURCE_QUOTA)
 _GROUP: Final = (POD_GROUPS.group, POD_GROUPS.kind)
 _TREE: Final = (QUOTA_GROUPS.group, QUOTA_GROUPS.kind)
+_FLAVOR: Final = (QUOTA_FLAVORS.group, QUOTA_FLAVORS.kind)
 _RESIZE: Final = "resize"
 
 
@@ -128,6 +130,7 @@ class ReviewDispatcher:
         self._reads = OptionalReads(live)
         self._quotas = QuotaReviews(cache, self.settings.sum_of_min, self._reads)
         self._tree = GroupTreeReviews(cache, self.settings.sum_of_min, self._reads)
+        self._flavors = FlavorReviews(cache, self.settings.sum_of_min, self._reads)
         self._store = store
         self._owners = owners or NoOwners()
         self._gangs = gangs or NoGangs()
@@ -225,7 +228,7 @@ class ReviewDispatcher:
         placed = self._validate_placement(request, kind)
         if not placed.allowed:
             return placed
-        if kind not in (_ELASTIC, _NATIVE, _GROUP, _TREE):
+        if kind not in (_ELASTIC, _NATIVE, _GROUP, _TREE, _FLAVOR):
             if request.operation == "DELETE" or not (kind == CONFIG_MAP or is_pod_group(kind)):
                 return placed
             fits = self._groups.judge(request, kind)
@@ -236,6 +239,8 @@ class ReviewDispatcher:
             return self._validate_group(request)
         if kind == _TREE:
             return self._tree.judge(request)
+        if kind == _FLAVOR:
+            return self._flavors.judge(request)
         verdict = self._quotas.native(request) if kind == _NATIVE else self._quotas.elastic(request)
         if not verdict.allowed:
             return verdict

@@ -32,6 +32,7 @@ Rule = Literal[
     "topology",
     "max",
     "tree",
+    "flavor",
 ]
 
 

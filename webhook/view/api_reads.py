@@ -22,6 +22,7 @@ from scheduler_core.model.kinds import (
     ELASTIC_QUOTAS,
     NAMESPACES,
     PODS,
+    QUOTA_FLAVORS,
     QUOTA_GROUPS,
     RESOURCE_QUOTAS,
     SUBJECT_ACCESS_REVIEWS,
@@ -31,6 +32,7 @@ from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.pods.use import PodUse, parse_pod_use
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
+from scheduler_core.model.quotas.quota_flavor import QuotaFlavor, parse_quota_flavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
 from scheduler_core.model.quotas.resource_quota import parse_resource_quota
 from scheduler_core.model.resources import ResourceList, add_to
@@ -51,7 +53,9 @@ class ApiReads(Protocol):
         """The ElasticQuotas of a namespace."""
 
     def everything(self, namespace: str) -> FreshList:
-        """The ElasticQuotas of all namespaces, all QuotaGroups, and the ResourceQuotas of one namespace."""
+        """The ElasticQuotas of all namespaces, all QuotaGroups and QuotaFlavors, and the ResourceQuotas of a
+        namespace.
+        """
 
     def quota_groups(self) -> tuple[QuotaGroup, ...]:
         """All QuotaGroups."""
@@ -142,20 +146,32 @@ class ClientReads:
         return FreshList(namespace, version, tuple(quotas))
 
     def everything(self, namespace: str) -> FreshList:
-        """The ElasticQuotas of all namespaces, all QuotaGroups, and the ResourceQuotas of one namespace.
-
-        Raises ApiError.
+        """The ElasticQuotas of all namespaces, all QuotaGroups and QuotaFlavors, and the ResourceQuotas of a
+        namespace. Raises ApiError.
         """
         version, quotas = listed(self._client, ELASTIC_QUOTAS, "", parse_elastic_quota)
         native_version, native = listed(self._client, RESOURCE_QUOTAS, namespace, parse_resource_quota)
         return FreshList(
-            "", version, tuple(quotas), native_version, tuple(native), groups=self.quota_groups()
+            "",
+            version,
+            tuple(quotas),
+            native_version,
+            tuple(native),
+            groups=self.quota_groups(),
+            flavors=self.quota_flavors(),
         )
 
     def quota_groups(self) -> tuple[QuotaGroup, ...]:
         """All QuotaGroups; none where the cluster does not serve the kind. Raises ApiError."""
         try:
             return tuple(listed(self._client, QUOTA_GROUPS, "", parse_quota_group)[1])
+        except NotFound:
+            return ()
+
+    def quota_flavors(self) -> tuple[QuotaFlavor, ...]:
+        """All QuotaFlavors; none where the cluster does not serve the kind. Raises ApiError."""
+        try:
+            return tuple(listed(self._client, QUOTA_FLAVORS, "", parse_quota_flavor)[1])
         except NotFound:
             return ()
 

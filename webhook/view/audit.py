@@ -22,11 +22,12 @@ from prometheus_client import CollectorRegistry, Gauge
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import REFUSALS, AlreadyExists, ApiError, KubeconfigError
 from scheduler_core.kube.writes.correlator import event_name, truncate
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS, PODS, QUOTA_GROUPS, Resource
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS, PODS, QUOTA_FLAVORS, QUOTA_GROUPS, Resource
 from scheduler_core.model.names import MUSTER_NAMESPACE
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.model.writes import Create
+from scheduler_core.quota.flavor_validation import validate_flavors
 from scheduler_core.quota.group_validation import validate_groups
 from scheduler_core.quota.validation import validate_capacity, validate_stored
 from webhook.policy.review_dispatcher import Settings
@@ -34,7 +35,18 @@ from webhook.view.bypassing_pods import BypassingPod, BypassSearch, DefaultSched
 from webhook.view.cache import Cache, StoredQuotas
 
 PASSED_BY: Final = "passed-by"
-RULES: Final = ("whole", "bounds", "hard", "single", "sharing", "capacity", "max", PASSED_BY)
+RULES: Final = (
+    "whole",
+    "bounds",
+    "hard",
+    "single",
+    "sharing",
+    "capacity",
+    "max",
+    "tree",
+    "flavor",
+    PASSED_BY,
+)
 
 
 class AuditFinding(msgspec.Struct, frozen=True):
@@ -51,7 +63,7 @@ class AuditFinding(msgspec.Struct, frozen=True):
 
 def broken_rules(stored: StoredQuotas, *, capacity: bool) -> list[AuditFinding]:
     """The rules that stored quotas break now; with `capacity` including that of the sum of min."""
-    broken = validate_stored(stored.quotas, stored.natives, stored.groups)
+    broken = validate_stored(stored.quotas, stored.natives, stored.groups, stored.flavors)
     if capacity:
         broken += validate_capacity(stored.total_min, stored.allocatable)
     in_groups = [
@@ -60,7 +72,13 @@ def broken_rules(stored: StoredQuotas, *, capacity: bool) -> list[AuditFinding]:
         )
         for group, item in validate_groups(stored.groups, stored.quotas)
     ]
-    return in_groups + [
+    overlaps = [
+        AuditFinding(
+            "flavor", str(item), QUOTA_FLAVORS.kind, QUOTA_FLAVORS.api_version, "", flavor.name, flavor.uid
+        )
+        for flavor, item in validate_flavors(stored.flavors)
+    ]
+    return [*in_groups, *overlaps] + [
         _about(ELASTIC_QUOTAS, item.quota, item.rule, item.violation)
         if item.quota is not None
         else AuditFinding(item.rule, str(item.violation))

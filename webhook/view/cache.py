@@ -1,6 +1,6 @@
 """The cache of the objects that admission reads, kept up to date by watches.
 
-Watched are ElasticQuotas, QuotaGroups, ResourceQuotas, Namespaces, PodGroups, ledgers
+Watched are ElasticQuotas, QuotaGroups, QuotaFlavors, ResourceQuotas, Namespaces, PodGroups, ledgers
 (`reservations.ledger_cache`) and Nodes, of which only the sum of allocatable of schedulable nodes and the
 keys of labels are kept. Reflector threads write, request threads read, under one lock.
 """
@@ -26,6 +26,7 @@ from scheduler_core.model.kinds import (
     NAMESPACES,
     NODES,
     POD_GROUPS,
+    QUOTA_FLAVORS,
     QUOTA_GROUPS,
     RESERVATION_LEDGERS,
     RESOURCE_QUOTAS,
@@ -35,10 +36,12 @@ from scheduler_core.model.names import GANG_AUTO, GANG_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.node import Node, parse_node
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.quotas.quota_flavor import QuotaFlavor, parse_quota_flavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, parse_reservation_ledger
 from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.model.resources import ResourceList, maximum
+from scheduler_core.quota.flavor_validation import by_name
 from scheduler_core.quota.ledger import QuotaLedger
 from webhook.policy.elastic_quotas import QuotaView, SumMode
 from webhook.reservations.ledger_cache import LedgerCache
@@ -46,6 +49,7 @@ from webhook.reservations.quota_usage import QuotaStanding, standing
 from webhook.view.pending import AdmittedQuotas
 
 WATCHED: Final[tuple[tuple[Resource, Callable[[Any], Any]], ...]] = (
+    (QUOTA_FLAVORS, parse_quota_flavor),
     (QUOTA_GROUPS, parse_quota_group),
     (ELASTIC_QUOTAS, parse_elastic_quota),
     (RESOURCE_QUOTAS, parse_resource_quota),
@@ -61,8 +65,8 @@ class FreshList:
     """Quotas as just listed; they replace what the watch has up to `version`.
 
     `quotas` are the ElasticQuotas of `scope` (a namespace, or empty for all); `native` the ResourceQuotas of
-    the namespace in question, `groups` all QuotaGroups, each None if they were not listed. `began` is when
-    they were requested, by the clock of the cache; infinite if it is not known.
+    the namespace in question, `groups` all QuotaGroups, `flavors` all QuotaFlavors, None if not
+    listed. `began` is when they were requested, by the clock of the cache; infinite if it is not known.
     """
 
     scope: str
@@ -72,6 +76,7 @@ class FreshList:
     native: tuple[ResourceQuota, ...] | None = None
     began: float = inf
     groups: tuple[QuotaGroup, ...] | None = None
+    flavors: tuple[QuotaFlavor, ...] | None = None
 
 
 class StoredQuotas(NamedTuple):
@@ -82,6 +87,7 @@ class StoredQuotas(NamedTuple):
     total_min: ResourceList
     allocatable: ResourceList
     groups: Mapping[str, QuotaGroup]
+    flavors: Mapping[str, QuotaFlavor]
 
 
 class Cache:
@@ -100,6 +106,7 @@ class Cache:
         self._ledger = QuotaLedger()
         self._native: dict[str, dict[str, ResourceQuota]] = {}
         self._namespaces: dict[str, Namespace] = {}
+        self._flavors: dict[str, QuotaFlavor] = {}
         self._nodes: dict[str, ResourceList] = {}
         self._allocatable: dict[str, int] = {}
         self._node_labels: dict[str, tuple[str, ...]] = {}
@@ -118,6 +125,11 @@ class Cache:
                 self._waiting.discard(event.resource.plural)
             elif event.resource == ELASTIC_QUOTAS:
                 self._put_quota(event)
+            elif event.resource == QUOTA_FLAVORS:
+                if event.obj is None:
+                    self._flavors.pop(event.key, None)
+                else:
+                    self._flavors[event.key] = event.obj
             elif event.resource == QUOTA_GROUPS:
                 if event.obj is None:
                     self._ledger.remove_group(event.key)
@@ -252,6 +264,7 @@ class Cache:
                 native=native,
                 allocatable=dict(self._allocatable),
                 groups=self._groups(fresh),
+                flavors=self._flavors_by_name(fresh),
                 terminating=known is not None and known.terminating,
                 sum_of_min=sum_of_min,
             )
@@ -263,7 +276,12 @@ class Cache:
             quotas = tuple(one for quota in binding for one in _stored(self._ledger, quota.namespace))
             natives = tuple(native for known in self._native.values() for native in known.values())
             return StoredQuotas(
-                quotas, natives, dict(self._ledger.total_min), dict(self._allocatable), self._groups(None)
+                quotas,
+                natives,
+                dict(self._ledger.total_min),
+                dict(self._allocatable),
+                self._groups(None),
+                dict(self._flavors),
             )
 
     def admitted(self, quota: ElasticQuota | ResourceQuota, base: str) -> int:
@@ -321,6 +339,11 @@ class Cache:
         if fresh is not None and fresh.groups is not None:
             return {group.name: group for group in fresh.groups}
         return dict(self._ledger.tree.groups)
+
+    def _flavors_by_name(self, fresh: FreshList | None) -> Mapping[str, QuotaFlavor]:
+        """The QuotaFlavors by name, as listed if they were."""
+        listed = fresh.flavors if fresh is not None else None
+        return dict(self._flavors) if listed is None else by_name(listed)
 
     def _time_of(self, fresh: FreshList) -> float:
         """Up to when what was stored is in the list for certain."""

@@ -11,6 +11,7 @@ import msgspec
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.doctor.reads import EVERYWHERE, NotChecked, Reads
 from kubectl_plugin.cluster.lint import lint_cluster
+from kubectl_plugin.cluster.node_flavors import node_flavors
 from kubectl_plugin.cluster.reading import UNFINISHED
 from scheduler_core.answers.doctor.crds import FIELDS, check_crd, crd_name
 from scheduler_core.answers.doctor.findings import CheckResult, HealthFinding
@@ -95,7 +96,8 @@ class _Notes(Diagnostics):
 def check_quota_use(reads: Reads) -> CheckResult:
     """`status.used` of ElasticQuotas is the sum of their pods."""
     quotas = reads.parsed(ELASTIC_QUOTAS, parse_elastic_quota)
-    findings = check_elastic_use(quotas, reads.parsed(PODS, parse_pod)) if quotas else []
+    flavors = node_flavors(reads.client, quotas, lambda text: None)
+    findings = check_elastic_use(quotas, reads.parsed(PODS, parse_pod), flavors) if quotas else []
     summary = f"status.used of {counted(len(quotas), 'ElasticQuota')} is the sum of the pods"
     return CheckResult("quota-use", tuple(findings), summary)
 

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler_core.answers.doctor.findings import HealthFinding, Severity
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, POD_GROUPS, QUOTA_GROUPS, RESERVATION_LEDGERS, Resource
+from scheduler_core.model.kinds import (
+    ELASTIC_QUOTAS,
+    POD_GROUPS,
+    QUOTA_FLAVORS,
+    QUOTA_GROUPS,
+    RESERVATION_LEDGERS,
+    Resource,
+)
 from scheduler_core.model.watched import OPTIONAL
 
 # The fields by kind. A server drops fields that its CRD does not have.
@@ -26,6 +33,10 @@ FIELDS: Final[dict[Resource, dict[str, tuple[str, ...]]]] = {
             "failed",
             "conditions",
         ),
+    },
+    QUOTA_FLAVORS: {
+        "spec": ("resource", "nodeSelector", "cost"),
+        "status": ("observedGeneration", "nodes", "capacity", "used", "conditions"),
     },
     QUOTA_GROUPS: {
         "spec": ("parent", "min", "max", "weight", "lendable"),

@@ -15,6 +15,7 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.model.writes import Patch
+from scheduler_core.quota.flavors import NONE, OnNode, charged_on
 from scheduler_core.quota.ledger import QuotaLedger, charged
 from scheduler_core.quota.policy import borrowed
 
@@ -22,6 +23,7 @@ _COMPUTED: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _WRITTEN_AGAIN: Final = "the scheduler writes it anew when it is at work; --fix repairs it"
 _RESYNC: Final = "kube-controller-manager writes it anew when it is at work"
 # Whether a pod counts in a quota with a scope.
+_NO_FLAVORS: Final[Mapping[str, OnNode]] = {}
 _SCOPES: Final[dict[str, Callable[[Pod], bool]]] = {
     "BestEffort": lambda pod: pod.best_effort,
     "NotBestEffort": lambda pod: not pod.best_effort,
@@ -30,8 +32,13 @@ _SCOPES: Final[dict[str, Callable[[Pod], bool]]] = {
 }
 
 
-def check_elastic_use(quotas: Iterable[ElasticQuota], pods: Iterable[Pod]) -> list[HealthFinding]:
-    """Quotas whose `status.used` is not the sum of the pods that count; of a shadowed quota it is 0."""
+def check_elastic_use(
+    quotas: Iterable[ElasticQuota], pods: Iterable[Pod], flavors: Mapping[str, OnNode] = _NO_FLAVORS
+) -> list[HealthFinding]:
+    """Quotas whose `status.used` is not the sum of the pods that count; of a shadowed quota it is 0.
+
+    `flavors` are those of the nodes, by name.
+    """
     ledger = QuotaLedger()
     for quota in (quotas := list(quotas)):
         ledger.put_quota(quota)
@@ -39,7 +46,8 @@ def check_elastic_use(quotas: Iterable[ElasticQuota], pods: Iterable[Pod]) -> li
     for pod in pods:
         by_namespace.setdefault(pod.namespace, []).append(pod)
         if pod.counts:
-            ledger.charge(pod.namespace, pod.uid, pod.requests)
+            charge = charged_on(pod.requests, flavors.get(pod.node_name, NONE))
+            ledger.charge(pod.namespace, pod.uid, charge)
     found = (_elastic(ledger, quota, by_namespace.get(quota.namespace, [])) for quota in quotas)
     return [finding for finding in found if finding is not None]
 

@@ -85,6 +85,8 @@ def test_an_object_of_every_kind_is_found_under_its_name(resource: Resource) -> 
     obj: dict[str, Any] = {"metadata": {**place, "name": "o", "uid": "u", "labels": labels}}
     if resource.kind == "PodGroup":
         obj["spec"] = {"minMembers": 1, "minMember": 1, "schedulingPolicy": {"basic": {}}}
+    if resource.kind == "QuotaFlavor":
+        obj["spec"] = {"resource": "nvidia.com/gpu", "nodeSelector": {"a": "b"}}
     if resource.kind == "ConfigMap":
         obj["data"] = {"name": "o", "size": "1"}
     simulation = Simulation()

@@ -249,7 +249,7 @@ LINES: list[tuple[str, Callable[[Api], Any], str]] = [
     (
         "a CA bundle is of another CA",
         _wrong_bundle,
-        "error:   certificates: Secret muster-system/muster-webhook-certificate: 2 of 15 webhooks do not "
+        "error:   certificates: Secret muster-system/muster-webhook-certificate: 2 of 17 webhooks do not "
         "trust tls.crt by their caBundle; ",
     ),
     (

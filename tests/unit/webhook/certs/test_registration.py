@@ -42,6 +42,8 @@ POLICIES = [
     ("native-podgroups.validate.muster.dev", "Ignore", 5, "podgroups", ["CREATE", "UPDATE"]),
     ("quotagroups.validate.muster.dev", "Fail", 5, "quotagroups", ["CREATE", "UPDATE"]),
     ("quotagroups.delete.muster.dev", "Ignore", 5, "quotagroups", ["DELETE"]),
+    ("quotaflavors.validate.muster.dev", "Fail", 5, "quotaflavors", ["CREATE", "UPDATE"]),
+    ("quotaflavors.delete.muster.dev", "Ignore", 5, "quotaflavors", ["DELETE"]),
 ]
 
 
@@ -57,7 +59,7 @@ def test_each_webhook_asks_for_little_and_says_what_its_absence_means(
     assert entry["sideEffects"] == ("NoneOnDryRun" if writes else "None")
     assert entry["matchPolicy"] == "Equivalent"
     rule = entry["rules"][0]
-    scope = "Cluster" if resource == "quotagroups" else "Namespaced"
+    scope = "Cluster" if resource in ("quotaflavors", "quotagroups") else "Namespaced"
     assert (rule["resources"], rule["operations"], rule["scope"]) == ([resource], operations, scope)
     assert entry["namespaceSelector"]["matchExpressions"][0] == {
         "key": "kubernetes.io/metadata.name",

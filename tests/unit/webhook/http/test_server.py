@@ -222,8 +222,8 @@ def test_unsynced_webhook_is_alive_but_not_ready(tmp_path: Path) -> None:
     try:
         assert waiting.page("/healthz")[0] == 200
         words = (
-            "waiting for elasticquotas, namespaces, nodes, podgroups, quotagroups, reservationledgers, "
-            "resourcequotas"
+            "waiting for elasticquotas, namespaces, nodes, podgroups, quotaflavors, quotagroups, "
+            "reservationledgers, resourcequotas"
         )
         status, text = waiting.page("/readyz")
         assert (status, f"[-]watches failed: {words}\n" in text) == (500, True)

@@ -44,6 +44,11 @@ def tree(name: str = "t", **spec: Any) -> Obj:
     return {"apiVersion": api, "kind": "QuotaGroup", "metadata": {"name": name}, "spec": spec}
 
 
+def flavor(name: str = "f", **spec: Any) -> Obj:
+    api, whole = "muster.dev/v1alpha1", {"resource": "a.com/gpu", "nodeSelector": {"type": "x"}, **spec}
+    return {"apiVersion": api, "kind": "QuotaFlavor", "metadata": {"name": name}, "spec": whole}
+
+
 def config_map(label: str = "sakkara.group", **data: str) -> Obj:
     meta = {"name": "c", "namespace": "a", "labels": {label: ""}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
@@ -126,6 +131,49 @@ CASES: list[Case] = [
         None,
         tree(),
         ["QuotaGroup t: metadata.name=t is a"],
+    ),
+    (
+        "an unreadable flavor",
+        PLAIN,
+        {},
+        flavor(resource="cpu"),
+        None,
+        ["QuotaFlavor f: spec.resource: 'cpu' must be an extended resource"],
+    ),
+    (
+        "a flavor that overlaps another",
+        (flavor("g", nodeSelector={"zone": "z"}),),
+        {},
+        flavor(),
+        None,
+        ["QuotaFlavor f: spec.nodeSelector=type=x overlaps QuotaFlavor g (zone=z)"],
+    ),
+    (
+        "a flavor changed to overlap another",
+        (flavor("g", nodeSelector={"type": "y"}),),
+        {},
+        flavor(nodeSelector={"type": "y"}),
+        flavor(),
+        ["QuotaFlavor f: spec.nodeSelector=type=y overlaps QuotaFlavor g (type=y)"],
+    ),
+    (
+        "a flavor that a quota names is deleted",
+        (flavor(), quota(max={"flavor.muster.dev/f": 1})),
+        {},
+        None,
+        flavor(),
+        ["QuotaFlavor f: metadata.name=f is named by ElasticQuota a/eq; remove flavor.muster.dev/f there"],
+    ),
+    (
+        "a quota that names no flavor",
+        (NODE, flavor()),
+        {},
+        quota(max={"flavor.muster.dev/g": 1}),
+        None,
+        [
+            "ElasticQuota a/eq: spec.max[flavor.muster.dev/g]=1 names no QuotaFlavor; "
+            "create it first (there are: f)"
+        ],
     ),
     (
         "an unreadable quota",

@@ -94,6 +94,7 @@ def test_everything_is_all_quotas_and_what_is_native_in_one_namespace() -> None:
         ("elasticquotas", ""),
         ("resourcequotas", "a"),
         ("quotagroups", ""),
+        ("quotaflavors", ""),
     ]
 
 

@@ -63,6 +63,7 @@ def test_cache_is_synced_when_all_lists_were_complete() -> None:
         "namespaces",
         "nodes",
         "podgroups",
+        "quotaflavors",
         "quotagroups",
         "reservationledgers",
         "resourcequotas",

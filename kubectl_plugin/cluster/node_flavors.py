@@ -1,0 +1,39 @@
+"""The flavors of the nodes, for the use of quotas by type (docs/flavors.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from kubectl_plugin.cluster.reading import ListClient, ListScope, list_if_served, list_or_none, parsed
+from scheduler_core.model.kinds import NODES, QUOTA_FLAVORS
+from scheduler_core.model.names import FLAVOR_PREFIX
+from scheduler_core.model.node import parse_node
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.quota_flavor import QuotaFlavor, parse_quota_flavor
+from scheduler_core.quota.flavors import OnNode, in_order, on_node
+
+UNKNOWN_FLAVORS: Final = "note: use by flavor is not shown: it needs the right to list QuotaFlavors and nodes"
+
+
+def quota_flavors(client: ListClient) -> list[QuotaFlavor] | None:
+    """The flavors of the cluster, those that count first; None if the user may not list them."""
+    items = list_if_served(client, QUOTA_FLAVORS, ListScope())
+    return None if items is None else in_order(parsed(items, parse_quota_flavor, lambda error: None))
+
+
+def node_flavors(
+    client: ListClient, quotas: Iterable[ElasticQuota], note: Callable[[str], None]
+) -> Mapping[str, OnNode]:
+    """The flavors of each node that has some, if a quota names one; else nothing is read."""
+    if not any(name.startswith(FLAVOR_PREFIX) for quota in quotas for name in (*quota.min, *quota.max)):
+        return {}
+    flavors = quota_flavors(client)
+    nodes = list_or_none(client, NODES, ListScope()) if flavors is not None else None
+    if flavors is None or nodes is None:
+        note(UNKNOWN_FLAVORS)
+        return {}
+    found = {
+        node.name: on_node(flavors, node.labels) for node in parsed(nodes, parse_node, lambda error: None)
+    }
+    return {name: flavors for name, flavors in found.items() if flavors}
