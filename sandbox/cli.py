@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from sandbox.load.cli import load
 from sandbox.nodes.initial_nodes import NodeShape, Topology, numbered_nodes, read_topology
 from sandbox.options_cli import NumberRange
+from sandbox.replay.cli import replay
 from scheduler_core.errors import ModelError, MusterError
 
 DEFAULT_NODES = 4
@@ -41,6 +42,7 @@ def main() -> None:
 
 
 main.add_command(load)
+main.add_command(replay)
 
 
 @main.command()

@@ -46,7 +46,7 @@ from scheduler_core.engine.queue.equivalence import traits_of
 from scheduler_core.engine.queue.fair_places import FairPlaces
 from scheduler_core.engine.queue.known_refusals import KnownRefusals
 from scheduler_core.engine.queue.reviews import WaitingReviews
-from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
+from scheduler_core.engine.queue.scheduling_queue import FLUSH_AFTER_SECONDS, SchedulingQueue
 from scheduler_core.engine.queue.unit import QueuedUnit
 from scheduler_core.engine.queue.waiting_table import NodesOfKinds, WaitingTable
 from scheduler_core.engine.scheduling_failure import (
@@ -83,6 +83,7 @@ class Scheduler:
     """One queue and one cluster state for all profiles. Only the loop's thread may call it.
 
     `clock` gives seconds that limit searches for topology placements; without one they are not limited.
+    `flush_after`: as in SchedulingQueue.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Scheduler:
         *,
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
+        flush_after: float = FLUSH_AFTER_SECONDS,
         clock: Callable[[], float] = no_clock,
     ) -> None:
         self.state = state
@@ -112,6 +114,7 @@ class Scheduler:
             places=FairPlaces(state) if state.ledger.borrowing.fair_order else None,
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
+            flush_after=flush_after,
         )
         self.kept_nodes = NodeKeeper(self.cycle, self.queue, profiles)
         self.asking = Asking(self.cycle, self.queue, profiles)

@@ -66,13 +66,25 @@ def capacity_limit(
     state = cycle.state
     nodes, size = state.nodes, state.nodes.size
     asked = np.flatnonzero(own.vector)
-    free: Int64 = nodes.allocatable[asked][:, :size] - nodes.requested[asked][:, :size]  # [k, N]
-    free += held_by(state, possible_victims(state, pod) if evicting else leaving(state), asked)
-    fits = np.maximum(free, 0) // own.vector[asked][:, None]
+    gone = possible_victims(state, pod) if evicting else leaving(state)
+    fits = rooms(state, own.vector, asked, gone)
     scarce = int(asked[fits[:, ok].sum(axis=1).argmin()])
     having = ok & (nodes.allocatable[scarce, :size] > 0)
     most = int(fits.min(axis=0)[ok].sum())
     return CapacityLimit(most, int(having.sum()), state.index.names[scarce], int(own.vector[scarce]))
+
+
+def rooms(state: ClusterState, vector: Int64, asked: Int64, gone: NDArray[np.bool_]) -> Int64:
+    """int64 [k, N]: how many pods of these requests (int64 [R]) a node can hold by each of `asked` resources.
+
+    The `gone` rows of the pod table do not count.
+    """
+    nodes, size = state.nodes, state.nodes.size
+    free: Int64 = nodes.allocatable[asked][:, :size] - nodes.requested[asked][:, :size]
+    if gone.any():
+        free += held_by(state, gone, asked)
+    found: Int64 = np.maximum(free, 0) // vector[asked][:, None]
+    return found
 
 
 def beyond_quota(

@@ -42,7 +42,8 @@ class SchedulingQueue:
 
     `wakes` tells whether an event may help an unschedulable unit; `traits` gives a unit's traits, and `table`
     holds them in columns. With `places` the order among namespaces is that of fair sharing, and `sort_key`
-    decides within one. `demand` is what all pods in the queue ask for. Times are the caller's `now`.
+    decides within one. `demand` is what all pods in the queue ask for. After `flush_after` seconds a unit is
+    tried again though no event concerns it. Times are the caller's `now`.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class SchedulingQueue:
         places: FairPlaces | None = None,
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
+        flush_after: float = FLUSH_AFTER_SECONDS,
     ) -> None:
         self._sort_key = sort_key
         self._gate = gate
@@ -63,6 +65,7 @@ class SchedulingQueue:
         self._traits = traits
         self._initial_backoff = initial_backoff
         self._max_backoff = max_backoff
+        self._flush_after = flush_after
         self.units: dict[str, QueuedUnit] = {}
         self._places = places
         self._active: UnitsInOrder = (
@@ -271,7 +274,7 @@ class SchedulingQueue:
         entry = self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
         self.classes.add(unit, traits or self._traits(unit), self._ready_at(unit), now)
         self.classes.release_class(unit)
-        unit.due = due if due < now + FLUSH_AFTER_SECONDS else math.inf
+        unit.due = due if due < now + self._flush_after else math.inf
         if unit.due < math.inf:
             heapq.heappush(self._due, (due, entry, unit.key))
 
@@ -316,7 +319,7 @@ class SchedulingQueue:
                 unit = self.units.get(key)
                 if unit is not None and unit.entry == entry:
                     self.activate(unit, now, cause)
-        while self.classes.open_oldest(now, now - FLUSH_AFTER_SECONDS):
+        while self.classes.open_oldest(now, now - self._flush_after):
             pass
 
     def order(self, unit: QueuedUnit) -> tuple[Any, ...]:
@@ -336,7 +339,7 @@ class SchedulingQueue:
         """When `flush` has work next, or None."""
         times = [heap[0][0] for heap in (self._backoff, self._due) if heap]
         if (oldest := self.classes.waiting.oldest) is not None:
-            times.append(oldest.tried_at + FLUSH_AFTER_SECONDS)
+            times.append(oldest.tried_at + self._flush_after)
         return min(times, default=None)
 
     def count(self, part: Part) -> int:
