@@ -13,6 +13,7 @@ import yaml
 
 from sandbox.replay.chart import svg
 from sandbox.replay.generator import JOBS, generate
+from sandbox.replay.models import RULES, QuotaModel
 from sandbox.replay.policies import GPU, POLICIES, proportional
 from sandbox.replay.report import PolicyFigures, document, figures_of, table
 from sandbox.replay.trace import Trace, TraceError, read_trace, trace_text
@@ -56,6 +57,9 @@ _SHOWN = 5
 @click.option(
     "--checkpoint", default="30m", show_default=True, help="How often jobs save their work; 0s: never."
 )
+@click.option(
+    "--models", is_flag=True, help="Compare models of other systems' rules, which know quotas and no nodes."
+)
 @click.option("--per-quota", is_flag=True, help="Show a line per quota, too.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="The form.")
 @click.option("--svg", "picture", type=click.Path(path_type=Path), metavar="FILE", help="Write a chart.")
@@ -71,11 +75,14 @@ def replay(trace: Path | None, seed: int | None, picture: Path | None, **given: 
         return
     shape = ClusterShape(given["nodes"], given["gpus_per_node"])
     quotas = _quotas(given["quotas"], known, shape)
-    names = _policies(given["policy"])
+    names = () if given["models"] else _policies(given["policy"])
     checkpoint = parse_duration(given["checkpoint"])
     if checkpoint is None or checkpoint < 0:
         raise click.UsageError(f"--checkpoint {given['checkpoint']}: must be a duration, such as 30m")
     found = [_replayed(name, known, shape, quotas, checkpoint) for name in names]
+    for rule in RULES if given["models"] else ():
+        model = QuotaModel(quotas, shape.gpus, rule, checkpoint=checkpoint)
+        found.append(figures_of(rule.name, model.run(known.jobs), shape.gpus))
     if given["output"] == "json":
         click.echo(json.dumps(document(found), indent=2))
     else:
