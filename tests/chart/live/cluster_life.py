@@ -312,3 +312,21 @@ def load_is_reported(cluster: Cluster) -> None:
     eventually(followed, SECONDS)
     cluster.request("DELETE", f"/api/v1/nodes/{NODES[1]}")
     eventually(lambda: len(cluster.request("GET", METRICS)["items"]) == 1, SECONDS)
+
+
+def a_department_and_a_type_of_gpu(cluster: Cluster) -> None:
+    """A group of quotas and a flavor: the scheduler tells of both what it sees."""
+    muster = "/apis/muster.dev/v1alpha1"
+    selector = {"kubernetes.io/hostname": NODES[0]}
+    for plural, kind, spec in (
+        ("quotagroups", "QuotaGroup", {"max": {"cpu": "4"}}),
+        ("quotaflavors", "QuotaFlavor", {"resource": "example.com/gpu", "nodeSelector": selector}),
+    ):
+        made = {"apiVersion": "muster.dev/v1alpha1", "kind": kind, "metadata": {"name": "new"}, "spec": spec}
+        cluster.request("POST", f"{muster}/{plural}", made)
+
+        def told(path: str = f"{muster}/{plural}/new") -> bool:
+            conditions = cluster.request("GET", path).get("status", {}).get("conditions", [])
+            return any(item["type"] == "Valid" and item["status"] == "True" for item in conditions)
+
+        eventually(told, SECONDS)

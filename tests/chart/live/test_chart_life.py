@@ -162,6 +162,7 @@ def lived(plane: Plane, installed: Installation) -> Plane:
         life.a_gang_from_its_owner,
         life.owners_of_every_kind,
         life.a_group_in_the_tree,
+        life.a_department_and_a_type_of_gpu,
         life.volumes_for_pods,
         life.load_is_reported,
     ):
