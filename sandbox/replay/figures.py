@@ -27,7 +27,7 @@ class JobRecord:
 
 
 @dataclass(frozen=True)
-class Waits:
+class WaitFigures:
     """Mean and percentiles (nearest rank) of waits, in hours."""
 
     mean: float
@@ -44,7 +44,7 @@ class Summary:
     """
 
     jobs: int
-    waits: Waits
+    waits: WaitFigures
     completion: float
     evictions: int
     lost_gpu_hours: float
@@ -88,12 +88,12 @@ class Timeline:
         return sum(self.used) / self.spans
 
 
-def waits_of(seconds: Iterable[float]) -> Waits:
+def waits_of(seconds: Iterable[float]) -> WaitFigures:
     """The waits in hours; zeros if there are none."""
     ordered = sorted(seconds)
     if not ordered:
-        return Waits(0.0, 0.0, 0.0, 0.0)
-    return Waits(
+        return WaitFigures(0.0, 0.0, 0.0, 0.0)
+    return WaitFigures(
         math.fsum(ordered) / len(ordered) / HOUR,
         *(_rank(ordered, percent) / HOUR for percent in (50, 90, 99)),
     )

@@ -16,13 +16,13 @@ from typing import Final
 from sandbox.replay.figures import JobRecord, Timeline
 from sandbox.replay.policies import GPU
 from sandbox.replay.trace import TraceJob
-from sandbox.replay.virtual_cluster import Outcome
+from sandbox.replay.virtual_cluster import ReplayOutcome
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.quota.entitlements import Claimant, entitlements
 
 
 @dataclass(frozen=True)
-class Rule:
+class PeerRule:
     """What a system does with its quotas.
 
     `fair_order`: the lowest share with the work first, else the oldest job. `limit`: a quota uses at most all
@@ -39,13 +39,13 @@ class Rule:
 
 
 RULES: Final = (
-    Rule("Muster, first come"),
-    Rule("Muster, fair", fair_order=True, fair="after"),
-    Rule("Kueue", fair_order=True, fair="before"),
-    Rule("KAI", fair_order=True),
-    Rule("Koordinator", limit="share", reclaims="none"),
-    Rule("YuniKorn", fair_order=True, reclaims="min"),
-    Rule("Volcano", limit="share", reclaims="share"),
+    PeerRule("Muster, first come"),
+    PeerRule("Muster, fair", fair_order=True, fair="after"),
+    PeerRule("Kueue", fair_order=True, fair="before"),
+    PeerRule("KAI", fair_order=True),
+    PeerRule("Koordinator", limit="share", reclaims="none"),
+    PeerRule("YuniKorn", fair_order=True, reclaims="min"),
+    PeerRule("Volcano", limit="share", reclaims="share"),
 )
 
 
@@ -66,7 +66,7 @@ class QuotaModel:
     """Quotas of GPUs under a rule; `run` replays jobs once."""
 
     def __init__(
-        self, quotas: Iterable[ElasticQuota], capacity: int, rule: Rule, *, checkpoint: float = 1800.0
+        self, quotas: Iterable[ElasticQuota], capacity: int, rule: PeerRule, *, checkpoint: float = 1800.0
     ) -> None:
         found = list(quotas)
         self._rule = rule
@@ -78,12 +78,14 @@ class QuotaModel:
         self._used = dict.fromkeys(self._min, 0)
         self._asked = dict.fromkeys(self._min, 0)
         self._total = 0
+        # What is fair now, until use or demand change.
+        self._fair: dict[str, int] | None = None
         self._running: dict[str, dict[int, _Work]] = {name: {} for name in self._min}
         # Waiting work by quota and size, the oldest first.
         self._waiting: dict[tuple[str, int], deque[_Work]] = {}
         self._ends: list[tuple[float, int, int, _Work]] = []
 
-    def run(self, jobs: Sequence[TraceJob]) -> Outcome:
+    def run(self, jobs: Sequence[TraceJob]) -> ReplayOutcome:
         """Replay the jobs until all ended that can."""
         self._jobs = jobs
         self._records = [JobRecord(job.quota, job.gpus, job.submit, job.duration) for job in jobs]
@@ -100,7 +102,7 @@ class QuotaModel:
                 self._wait(_Work(coming, jobs[coming].duration, now))
                 coming += 1
             self._decide(now)
-        return Outcome(self._records, line)
+        return ReplayOutcome(self._records, line)
 
     def _wait(self, work: _Work, *, first: bool = False) -> None:
         job = self._jobs[work.number]
@@ -109,6 +111,7 @@ class QuotaModel:
         line = self._waiting.setdefault((job.quota, job.gpus), deque())
         (line.appendleft if first else line.append)(work)
         self._asked[job.quota] += job.gpus
+        self._fair = None
 
     def _end(self, at: float, number: int, attempt: int, work: _Work) -> None:
         if work.attempt == attempt:
@@ -119,6 +122,7 @@ class QuotaModel:
         job = self._jobs[work.number]
         del self._running[job.quota][work.number]
         self._used[job.quota] -= job.gpus
+        self._fair = None
         self._total -= job.gpus
 
     def _decide(self, now: float) -> None:
@@ -128,7 +132,7 @@ class QuotaModel:
             open_lines = [key for key, line in self._waiting.items() if line and key not in refused]
             if not open_lines:
                 return
-            key = min(open_lines, key=self._place)
+            key = min(open_lines, key=self._place) if len(open_lines) > 1 else open_lines[0]
             if self._admits(*key) or self._makes_room(*key, now):
                 self._start(key, now)
                 # Whoever was refused may fit beside other shares now.
@@ -150,13 +154,16 @@ class QuotaModel:
         return Fraction(self._borrowed(quota, more)) / (self._weight[quota] or 1)
 
     def _fair_shares(self) -> dict[str, int]:
+        if self._fair is not None:
+            return self._fair
         claimants = [
             Claimant(
                 name, min(self._used[name] + self._asked[name], self._max[name]), low, self._weight[name]
             )
             for name, low in self._min.items()
         ]
-        return entitlements(self._capacity, claimants)
+        self._fair = entitlements(self._capacity, claimants)
+        return self._fair
 
     def _admits(self, quota: str, gpus: int) -> bool:
         if self._total + gpus > self._capacity or self._used[quota] + gpus > self._max[quota]:
@@ -191,7 +198,9 @@ class QuotaModel:
         chosen: list[_Work] = []
         others = [name for name in self._min if name != quota and self._borrowed(name, 0)]
         for name in sorted(others, key=lambda other: self._share(other, 0), reverse=True):
-            youngest = sorted(self._running[name].values(), key=lambda work: work.started, reverse=True)
+            # What has just started stays, or some rules would go on for ever at one moment.
+            there = [work for work in self._running[name].values() if work.started < now]
+            youngest = sorted(there, key=lambda work: work.started, reverse=True)
             for work in youngest:
                 size = self._jobs[work.number].gpus
                 whole = left[name] > self._min[name] and may(name, left[name] - size)
@@ -222,6 +231,7 @@ class QuotaModel:
         work = self._waiting[key].popleft()
         self._asked[quota] -= gpus
         self._used[quota] += gpus
+        self._fair = None
         self._total += gpus
         work.started = now
         self._running[quota][work.number] = work

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from sandbox.replay.figures import Summary, Timeline, by_quota, summary
-from sandbox.replay.virtual_cluster import Outcome
+from sandbox.replay.virtual_cluster import ReplayOutcome
 
 _HEADERS: Final = (
     *("POLICY", "QUOTA", "JOBS", "WAIT", "P50", "P90", "P99", "COMPLETION"),
@@ -32,14 +32,14 @@ class PolicyFigures:
         return name, self.quotas[name].waits.mean
 
 
-def figures_of(policy: str, outcome: Outcome, gpus: int) -> PolicyFigures:
+def figures_of(policy: str, outcome: ReplayOutcome, gpus: int) -> PolicyFigures:
     """The figures of a replay on so many GPUs."""
     used = 100 * outcome.timeline.mean_used() / gpus
     return PolicyFigures(policy, summary(outcome.records), by_quota(outcome.records), used, outcome.timeline)
 
 
 def table(found: Sequence[PolicyFigures], *, per_quota: bool) -> list[str]:
-    """The lines of the table. Waits and completion in hours, used and lost in percent."""
+    """The lines of the table. WaitFigures and completion in hours, used and lost in percent."""
     rows: list[Sequence[str]] = []
     for item in found:
         name, wait = item.worst

@@ -50,7 +50,7 @@ class ClusterShape:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReplayOutcome:
     """What became of the jobs, in the order of the trace, and the use of the cluster."""
 
     records: list[JobRecord]
@@ -115,7 +115,7 @@ class VirtualCluster:
         self._ends: list[tuple[float, int, int]] = []
         self._used = self._waiting = 0
 
-    def run(self, jobs: Sequence[TraceJob], progress: Progress = lambda ended: None) -> Outcome:
+    def run(self, jobs: Sequence[TraceJob], progress: Progress = lambda ended: None) -> ReplayOutcome:
         """Replay the jobs until all ended that can. `progress` is told how many have ended or never start."""
         self._trace = jobs
         records = [JobRecord(job.quota, job.gpus, job.submit, job.duration) for job in jobs]
@@ -137,7 +137,7 @@ class VirtualCluster:
                 coming += 1
             self._decide(now)
             progress(coming - len(self._running))
-        return Outcome(records, self._timeline)
+        return ReplayOutcome(records, self._timeline)
 
     def _next_time(self, submit: float) -> float:
         ends = self._ends[0][0] if self._ends else math.inf

@@ -47,6 +47,7 @@ RUN_BY = {
     "test_the_emergency_command_works_and_an_upgrade_takes_it_back": (
         "*: kubectl delete validatingwebhookconfiguration,*",
     ),
+    "test_the_commands_of_the_document_run": ("docs/replay.md: muster-sandbox replay *",),
     "test_rbac_decides_who_sees_the_cache": ("docs/operations.md: curl *",),
 }
 # Patterns of "page: command" -> why no test runs them.

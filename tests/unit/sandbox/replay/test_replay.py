@@ -11,11 +11,12 @@ from click.testing import CliRunner
 from sandbox.cli import main
 from sandbox.replay.figures import Timeline, summary, waits_of
 from sandbox.replay.generator import generate
-from sandbox.replay.models import RULES, QuotaModel, Rule
+from sandbox.replay.models import RULES, PeerRule, QuotaModel
 from sandbox.replay.policies import POLICIES, proportional, quota_of
 from sandbox.replay.trace import TraceError, TraceJob, read_trace, trace_text
-from sandbox.replay.virtual_cluster import ClusterShape, Outcome, VirtualCluster
+from sandbox.replay.virtual_cluster import ClusterShape, ReplayOutcome, VirtualCluster
 
+ROOT = Path(__file__).parents[4]
 HOUR = 3600.0
 ONE_NODE = ClusterShape(1, 8)
 
@@ -24,12 +25,14 @@ def job(submit: float, hours: float, gpus: int, quota: str) -> TraceJob:
     return TraceJob(submit * HOUR, hours * HOUR, gpus, quota)
 
 
-def replayed(policy: str, jobs: list[TraceJob], shape: ClusterShape = ONE_NODE, **options: float) -> Outcome:
+def replayed(
+    policy: str, jobs: list[TraceJob], shape: ClusterShape = ONE_NODE, **options: float
+) -> ReplayOutcome:
     quotas = [quota_of("a", 4, 8), quota_of("b", 4, 8)]
     return VirtualCluster(shape, quotas, POLICIES[policy], **options).run(jobs)
 
 
-def waits(outcome: Outcome) -> list[float]:
+def waits(outcome: ReplayOutcome) -> list[float]:
     return [round(record.waited / HOUR, 3) for record in outcome.records]
 
 
@@ -83,7 +86,7 @@ def test_a_gang_larger_than_the_cluster_or_its_max_never_starts() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_model_keeps_the_capacity_and_ends_all_jobs(rule: Rule) -> None:
+def test_a_model_keeps_the_capacity_and_ends_all_jobs(rule: PeerRule) -> None:
     jobs = generate(3, 600, days=1, quotas=4, load=40)
     outcome = QuotaModel(proportional(jobs, 48), 48, rule).run(jobs)
     assert max(outcome.timeline.used) <= 48 + 1e-6
@@ -239,3 +242,27 @@ def test_a_made_trace_can_be_saved(tmp_path: Path) -> None:
     file = tmp_path / "made.csv"
     assert run("--generate", "5", "--jobs", "50", "--save", str(file)) == ""
     assert read_trace(file.read_text(), "made.csv").jobs == generate(5, 50)
+
+
+def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("jobs.csv").write_text(trace_text(generate(2, 60, quotas=2)))
+    quotas = [
+        {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "ElasticQuota",
+            "metadata": {"name": "quota", "namespace": name},
+            "spec": {"min": {"nvidia.com/gpu": 100}},
+        }
+        for name in ("vc01", "vc02")
+    ]
+    Path("quotas.yaml").write_text("\n---\n".join(map(json.dumps, quotas)))
+    page = (ROOT / "docs" / "replay.md").read_text()
+    lines = [
+        line.partition("#")[0].split() for line in page.splitlines() if line.startswith("muster-sandbox")
+    ]
+    assert len(lines) == 3
+    for _, command, *arguments in lines:
+        done = CliRunner().invoke(main, [command, *arguments])
+        assert (done.exit_code, done.stdout.startswith("POLICY")) == (0, True), done.output
+    assert Path("replay.svg").exists()
