@@ -67,6 +67,7 @@ class ClusterState:
         self.objects: dict[str, dict[str, Any]] = {}
         self.quota_dirty: set[str] = set()
         self.unplaced = UnplacedCharges(self.ledger, self.pods, self.placed, self.quota_dirty)
+        self.unplaced.charge_on = self.nodes.flavors.charge
         self.restored_nominations = RestoredNominations(self.nominations, self.gangs, self.table, self.placed)
         self.extending = ExtenderAnswers()
         self.displacements = Displacements()
@@ -100,9 +101,9 @@ class ClusterState:
 
     @property
     def follows_pods(self) -> bool:
-        """Whether charges of admission, nominations or columns of load depend on each pod that comes."""
+        """Whether charges, nominations, flavors or columns of load depend on each pod that comes."""
         charged, nominated = self.unplaced.pending_charges.by_namespace, len(self.nominations)
-        return bool(charged or nominated or self.load.recorded)
+        return bool(charged or nominated or self.load.recorded or self.nodes.flavors)
 
     def _put_pod(self, pod: Pod, old: Pod | None, now: float | None) -> list[ClusterEvent]:
         placement = self.placed.get(pod.uid)

@@ -10,7 +10,7 @@ time; if its pod does not appear, the namespace's pending charges are ignored fo
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,7 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.reservation_ledger import Charge, ReservationLedger
 from scheduler_core.model.resources import ResourceList, maximum
 from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.state.placement import Placement
 
 # A pod is stored within a second of its admission and then seen at once; a resize likewise.
 PENDING_SECONDS: Final = 2.0
@@ -94,6 +95,10 @@ class PendingCharges:
         return float("inf")
 
 
+def _as_requested(requests: ResourceList, slot: int | None) -> ResourceList:
+    return requests
+
+
 class UnplacedCharges:
     """Keeps the charges of pods without a node up to date, and computes the charge of a placed pod.
 
@@ -103,8 +108,10 @@ class UnplacedCharges:
     """
 
     def __init__(
-        self, ledger: QuotaLedger, pods: Mapping[str, Pod], placed: Mapping[str, object], dirty: set[str]
+        self, ledger: QuotaLedger, pods: Mapping[str, Pod], placed: Mapping[str, Placement], dirty: set[str]
     ) -> None:
+        # What a pod with these requests is charged on the node of a slot.
+        self.charge_on: Callable[[ResourceList, int | None], ResourceList] = _as_requested
         self.own: frozenset[str] = frozenset()
         self._ledger = ledger
         self._pods = pods
@@ -214,7 +221,7 @@ class UnplacedCharges:
         known = ledger.charges(namespace).get(uid)
         placed = known is not None and not ledger.is_unplaced(namespace, uid)
         if placed:
-            right = self.requests(pod) if pod is not None else known
+            right = self._on_node(pod) if pod is not None else known
         else:
             right = self._right(namespace, uid)
         if known == right:
@@ -228,6 +235,11 @@ class UnplacedCharges:
                 ledger.mark_leaving(namespace, uid)
         self._dirty.add(namespace)
         return True
+
+    def _on_node(self, pod: Pod) -> ResourceList:
+        """The charge of a pod with a node, which may count by the type of the node."""
+        placement = self._placed.get(pod.uid)
+        return self.charge_on(self.requests(pod), placement.slot if placement is not None else None)
 
     def _right(self, namespace: str, uid: str) -> ResourceList | None:
         """The charge of a pod without a node; None for no charge."""

@@ -284,7 +284,8 @@ class NodeTable:
         if row == PODS_ROW:
             return len(self.pods[slot])
         name = self.index.names[row]
-        return min(MOST_COUNTED, sum(pod.requests.get(name, 0) for pod in self.pods[slot].values()))
+        charges = (self.flavors.charge(pod.requests, slot) for pod in self.pods[slot].values())
+        return min(MOST_COUNTED, sum(charge.get(name, 0) for charge in charges))
 
     def _nonzero_there(self, slot: int, row: int) -> int:
         return min(MOST_COUNTED, sum(pod.nonzero[row] for pod in self.pods[slot].values()))
