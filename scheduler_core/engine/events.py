@@ -18,6 +18,7 @@ import numpy as np
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
+from scheduler_core.engine.gang.chances import has_no_chance
 from scheduler_core.engine.queue.requeue import Wake
 from scheduler_core.engine.queue.reviews import WaitingReviews
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
@@ -88,8 +89,11 @@ class QueueingHints:
         for pod in asked:
             answer = self._accept(state, unit.plugins, pod, event)
             if answer is Wake.YES:
-                return answer
+                found = answer
+                break
             found = found if answer is Wake.NO else answer
+        if found is not Wake.NO and unit.gang and has_no_chance(state, unit):
+            return Wake.NO
         return found
 
     def _accept(self, state: ClusterState, refused_by: frozenset[str], pod: Pod, event: ClusterEvent) -> Wake:

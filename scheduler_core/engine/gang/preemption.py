@@ -28,6 +28,7 @@ from scheduler_core.engine.gang.capacity import (
     leaving,
     must_rest,
 )
+from scheduler_core.engine.gang.chances import reclaims_in_vain
 from scheduler_core.engine.gang.members import Members, equal_members
 from scheduler_core.engine.gang.search import MOST_MEMBERS, GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
@@ -86,6 +87,10 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
     if leaving(state).any() and reprieve.fits(()):
         # No victims are needed. Below, one member might take the node that another one waits for.
         return GangPreemption((), tuple(reprieve.nominated))
+    top = max(pods, key=lambda pod: pod.priority)
+    under_quota = all(CAPACITY in profile.enabled for profile, _ in members)
+    if need > 1 and reprieve.equal and under_quota and reclaims_in_vain(state, top, need):
+        return None
     for order in _orders(cycle, members, now):
         victims = _victims_for(cycle, order, need, now)
         if victims is not None:
@@ -229,7 +234,7 @@ class _Reprieve:
         self._members = members
         self._need = need
         self._now = now
-        self._equal = equal_members(cycle.state, members)
+        self.equal = equal_members(cycle.state, members)
         self._proofs = proofs
         self.nominated: list[Nominated] = []
 
@@ -246,7 +251,7 @@ class _Reprieve:
             going = [pod.uid for pod in state.table.leaving_pods()]
             for uid in (*going, *(victim.uid for victim in victims)):
                 trial.remove_placed(uid)
-            if self._equal and capacity_limit(cycle, *self._members[0], now).fits < self._need:
+            if self.equal and capacity_limit(cycle, *self._members[0], now).fits < self._need:
                 return False
             if self._proofs <= 0:
                 return False
@@ -267,7 +272,7 @@ class _Reprieve:
             if attempt.slot >= 0 and len(nominated) < self._need:
                 trial.place(pod, attempt.slot)
                 nominated.append((pod, state.nodes.names[attempt.slot], attempt.cycle.vector))
-        if len(nominated) >= self._need or not worth_a_search(self._members, equal=self._equal):
+        if len(nominated) >= self._need or not worth_a_search(self._members, equal=self.equal):
             return nominated
         trial.rollback(mark)
         search = GangSearch(cycle, self._members, self._need, now)
