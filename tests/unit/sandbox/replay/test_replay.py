@@ -266,3 +266,17 @@ def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.Mo
         done = CliRunner().invoke(main, [command, *arguments])
         assert (done.exit_code, done.stdout.startswith("POLICY")) == (0, True), done.output
     assert Path("replay.svg").exists()
+
+
+@pytest.mark.parametrize("seed", [3, 7])
+def test_to_leave_out_hopeless_attempts_changes_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = generate(seed, 500, days=1, quotas=4, load=42)
+    shape = ClusterShape(6, 8)
+    quotas = proportional(jobs, shape.gpus)
+    found = [VirtualCluster(shape, quotas, POLICIES["lend"]).run(jobs).records]
+    monkeypatch.setattr("scheduler_core.engine.events.has_no_chance", lambda state, unit: False)
+    monkeypatch.setattr(
+        "scheduler_core.engine.gang.preemption.reclaims_in_vain", lambda state, pod, need: False
+    )
+    found.append(VirtualCluster(shape, quotas, POLICIES["lend"]).run(jobs).records)
+    assert found[0] == found[1]
