@@ -52,14 +52,15 @@ def proved(ledger: QuotaLedger, move: FairMove, taken: Taken) -> bool:
 
 @pytest.mark.parametrize("block", range(0, CASES, BLOCK))
 def test_fair_moves_come_to_rest(block: int) -> None:
-    restless = []
-    evictions = others = 0
-    for seed in range(block, min(block + BLOCK, CASES)):
-        model, rests = played(seed, proved)
-        other, comes_to_rest = played(seed, final_share_alone) if seed % 10 == 0 else (model, True)
-        if not rests:
-            restless.append(seed)
-        if seed % 10 == 0 and comes_to_rest:
-            evictions, others = evictions + model.evictions, others + other.evictions
+    restless = [seed for seed in range(block, min(block + BLOCK, CASES)) if not played(seed, proved)[1]]
     assert not restless
-    assert evictions <= others, "more evictions than by the final share alone"
+
+
+def test_fair_moves_evict_no_more_than_those_by_the_final_share_alone() -> None:
+    """In all cases together that come to rest by both rules; a single case may go either way."""
+    evictions = others = 0
+    for seed in range(0, CASES, 10):
+        other, rests = played(seed, final_share_alone)
+        if rests:
+            evictions, others = evictions + played(seed)[0].evictions, others + other.evictions
+    assert 0 < evictions <= others
