@@ -90,7 +90,8 @@ class CapacityScheduling:
                     # What each quota may lose is bounded beforehand, but pods that go together may exceed it.
                     if demand.borrowers is None or keeps_guarantees(state, pod, result.victims):
                         return result
-                    result = refused("No set of victims leaves every QuotaGroup its min")
+                    whose = "quota its min of each flavor" if state.nodes.flavors else "QuotaGroup its min"
+                    result = refused(f"No set of victims leaves every {whose}")
                 elif later := comes_of_age(demand):
                     waits = msgspec.structs.replace(refused(later), due=demand.until)
             result = waits or result
@@ -129,11 +130,18 @@ class CapacityScheduling:
 
 
 def _demands(state: ClusterState, pod: Pod, quota: ElasticQuota, now: float) -> Iterator[Demand]:
-    """The demands of a pod to try in order: on nodes without a flavor, and then on those of each flavor."""
-    for asked, nodes in charges_by_nodes(state, pod):
-        for found in quota_demands(state, pod, quota, now, charged(asked)):
-            for turn in demands_in_order(state.table, found):
-                yield turn if nodes is None else msgspec.structs.replace(turn, nodes=nodes)
+    """The demands of a pod to try in order: on nodes without a flavor, and then on those of each flavor.
+
+    What the pod may claim of other quotas on some nodes goes before pods of its own quota on others.
+    """
+    places = charges_by_nodes(state, pod)
+    for claims in (True, False) if len(places) > 1 else (None,):
+        for asked, nodes in places:
+            for found in quota_demands(state, pod, quota, now, charged(asked)):
+                if claims not in (None, found.borrowers is not None):
+                    continue
+                for turn in demands_in_order(state.table, found):
+                    yield turn if nodes is None else msgspec.structs.replace(turn, nodes=nodes)
 
 
 def charges_by_nodes(state: ClusterState, pod: Pod) -> list[tuple[ResourceList, Bool | None]]:

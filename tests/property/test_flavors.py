@@ -1,4 +1,6 @@
-"""Random clusters with flavors: charges equal a slow count, nobody waits who fits, no limit is exceeded."""
+"""Random clusters with flavors: charges equal a slow count, nobody waits who fits, no limit is exceeded, and
+no quota loses what it is guaranteed of a flavor.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from tests.support.searches import cases
 
 HISTORIES = cases(60, least=8)
 GUARANTEES = cases(60, least=8)
+KEPT = cases(30, least=8)
 GPU = "nvidia.com/gpu"
 SPACES = ("a", "b", "c")
 KINDS = ("h100", "a100", "")
@@ -222,13 +225,9 @@ def _step(world: FlavorWorld) -> None:
             world.pod(dice.choice(SPACES), dice.choice([1, 1, 2]), pin, priority=dice.choice([0, 0, 5]))
 
 
-@pytest.mark.parametrize("seed", range(GUARANTEES))
-def test_nobody_waits_for_a_guarantee(seed: int) -> None:
-    """Where nodes have what is guaranteed of each flavor, a pod within min never waits."""
-    world = FlavorWorld(seed)
-    dice = world.dice
-    sums: Counter[str] = Counter()
-    lows: dict[str, dict[str, int]] = {}
+def _guaranteed_alone(world: FlavorWorld, fewest: int, most: int) -> dict[str, dict[str, int]]:
+    """Three quotas without max, and a node per flavor with so many GPUs more than guaranteed; their min."""
+    dice, sums, lows = world.dice, Counter[str](), dict[str, dict[str, int]]()
     for name in ("h100", "a100"):
         world.put(_flavor(name))
     for space in SPACES:
@@ -239,7 +238,44 @@ def test_nobody_waits_for_a_guarantee(seed: int) -> None:
         world.quota(space, low, {})
     for kind in ("h100", "a100"):
         if sums[FLAVOR_PREFIX + kind]:
-            world.node(kind, kind, sums[FLAVOR_PREFIX + kind] + dice.randint(0, 2))
+            world.node(kind, kind, max(1, sums[FLAVOR_PREFIX + kind] + dice.randint(fewest, most)))
+    return lows
+
+
+@pytest.mark.parametrize(("fewest", "most"), [(0, 2), (-2, 0)], ids=["enough nodes", "too few nodes"])
+@pytest.mark.parametrize("seed", range(KEPT))
+def test_no_claim_takes_what_is_guaranteed_of_a_flavor(seed: int, fewest: int, most: int) -> None:
+    """A quota that borrows of the total, or of another flavor, keeps its min of each flavor."""
+    world = FlavorWorld(seed)
+    dice, evicted = world.dice, world.simulation.evicted
+    lows = _guaranteed_alone(world, fewest, most)
+    for _ in range(40):
+        bound, use = [item.pod for item in world.state.placed.values()], world.use()
+        nodes = {item.pod.uid: world.state.nodes.names[item.slot] for item in world.state.placed.values()}
+        if bound and dice.random() < 0.25:
+            pod = dice.choice(bound)
+            world.delete("Pod", pod.name, pod.namespace)
+            # Who preempts now, and for whom, is not told.
+            world.simulation.run()
+            continue
+        space, known = dice.choice(SPACES), len(evicted)
+        world.pod(space, 1, dice.choice(["", "h100", "a100"]), priority=dice.choice([0, 0, 5]))
+        world.simulation.run()
+        lost = Counter(
+            (item.pod.namespace, FLAVOR_PREFIX + world.kinds[nodes[item.pod.uid]])
+            for item in evicted[known:]
+            if item.pod.namespace != space and item.pod.uid in nodes
+        )
+        for (loser, name), count in lost.items():
+            assert use[loser][name] - count >= lows[loser][name], (space, loser, name, use[loser])
+
+
+@pytest.mark.parametrize("seed", range(GUARANTEES))
+def test_nobody_waits_for_a_guarantee(seed: int) -> None:
+    """Where nodes have what is guaranteed of each flavor, a pod within min never waits."""
+    world = FlavorWorld(seed)
+    dice = world.dice
+    lows = _guaranteed_alone(world, 0, 2)
     for _ in range(30):
         bound = [placement.pod for placement in world.state.placed.values()]
         if bound and dice.random() < 0.3:

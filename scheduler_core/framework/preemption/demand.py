@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import MOST_COUNTED
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.pod_terms import selected_by_all
+from scheduler_core.framework.preemption.flavor_loans import kept_by_flavor
 from scheduler_core.framework.preemption.group_loans import TreeClaim, claims
 from scheduler_core.framework.preemption.group_need import short_of_group_max, with_kept_back
 from scheduler_core.framework.preemption.nominated_sums import nominated_requests
@@ -191,8 +192,9 @@ def reclaim_demands(
     """Reclaim from quotas over min, for a charge that may reclaim (`policy.may_reclaim`); none for others.
 
     `asked` is what is charged to the quota: the requests of the pod or of its whole group. Pods that run for
-    less than the time that their quota asks for at `now` are no victims. Without groups of quotas there is
-    one demand; in a tree each of its claims makes one.
+    less than the time that their quota asks for at `now` are no victims, nor are those on nodes of a flavor
+    of which their quota borrows nothing. Without groups of quotas there is one demand; in a tree each of its
+    claims makes one.
     """
     ledger = state.ledger
     own, total = nominated_requests(state, pod)
@@ -214,6 +216,9 @@ def reclaim_demands(
     for claim in turns:
         borrowers = _borrowers_of_reclaim(state, quota, claim, borrows=not within)
         victims = available(state, pod) & of_borrowers(table, borrowers)
+        if state.nodes.flavors:
+            left = borrowers.used - borrowers.min
+            victims &= ~kept_by_flavor(state, borrowers.quotas, borrowers.of, left, len(victims))
         least = [other.sharing.reclaim_min_runtime for other in borrowers.quotas]
         calm = calm_of(table, victims, borrowers.of, least, now)
         demands.append(Demand(pod, request, need, victims & ~calm.young, quota, borrowers, calm))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from scheduler_core.framework.preemption.flavor_loans import keeps_flavors
 from scheduler_core.framework.preemption.nominated_sums import nominated_by_quota, own_nominated
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
@@ -203,11 +204,14 @@ def _divided(ledger: QuotaLedger, borrowers: Sequence[_Borrower]) -> dict[str, d
 
 
 def keeps_guarantees(state: ClusterState, pod: Pod, victims: Iterable[Pod]) -> bool:
-    """Whether groups keep their min when pods of other quotas go for a pod or for its gang.
+    """Whether groups keep their min when pods of other quotas go for a pod or for its gang, and quotas their
+    min of each flavor.
 
     In some order, each group that is not above the pod is over its min before one of its pods goes.
     """
-    ledger, quota = state.ledger, state.ledger.quota_of(pod.namespace)
+    ledger, quota, victims = state.ledger, state.ledger.quota_of(pod.namespace), list(victims)
+    if not keeps_flavors(state, pod, victims):
+        return False
     if not ledger.tree or quota is None:
         return True
     groups = ledger.groups_above(quota.namespace)
