@@ -183,8 +183,8 @@ class PodCycle:
     def _best(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> int:
         agenda = self._agenda(profile, cycle)
         total = self._in_domain(scores.total)
-        asks_cluster = agenda.filter or agenda.pre_score or agenda.score
-        if asks_cluster:
+        filters = any(plugin.name not in cycle.skipped for plugin in agenda.filter)
+        if filters or agenda.pre_score or agenda.score:
             total = self._with_cluster(agenda, cycle, total)
         start = rotation(cycle.pod.uid, len(total))
         if len(self.state.nominations):

@@ -133,7 +133,10 @@ class PreFilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class FilterPlugin(Plugin, Protocol):
-    """Which nodes cannot take the pod, and why: all nodes at once."""
+    """Which nodes cannot take the pod, and why: all nodes at once.
+
+    A class attribute `reads_labels = False` says of a CLUSTER filter that the pod's labels do not count.
+    """
 
     @property
     def scope(self) -> Scope:

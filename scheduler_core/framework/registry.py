@@ -45,7 +45,7 @@ def build_profiles(
         for plugin in made.values():
             companion = getattr(plugin, "companion", None)
             if companion is not None:
-                points["filter"].append(companion)
+                _add(points, companion)
         if beside is not None:
             _add(points, beside)
         weights = {ref.name: ref.weight for ref in refs["score"]}

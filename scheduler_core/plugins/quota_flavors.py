@@ -7,7 +7,7 @@ Filter refuses the nodes of each flavor of which the quota, or the sum of min, h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,12 +15,13 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.quota_obstacles import flavor_hints, refusal_of
-from scheduler_core.framework.status import Bits, Reason
+from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.names import FLAVOR_PREFIX, QUOTA_FLAVORS
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
+from scheduler_core.quota.flavor_room import fits_at_once
 from scheduler_core.quota.flavors import charged_on
 from scheduler_core.quota.policy import Refusal
 from scheduler_core.state.cluster import ClusterState
@@ -30,11 +31,19 @@ from scheduler_core.state.events import EventKind
 _BITS: Final = 60
 
 
+class _RefusedFlavor(NamedTuple):
+    """A flavor, as the resource that it makes, and why the quota refuses its nodes."""
+
+    virtual: str
+    text: str
+
+
 class QuotaFlavors:
     """One bit per flavor that refuses its nodes. It goes wherever CapacityScheduling is."""
 
     name = QUOTA_FLAVORS
     scope = Scope.CLUSTER
+    reads_labels = False
 
     def concerns(self, state: ClusterState, pod: Pod) -> bool:
         """Pods under a quota that request a resource of which there are flavors."""
@@ -45,28 +54,34 @@ class QuotaFlavors:
             and state.ledger.quota_of(pod.namespace) is not None
         )
 
+    def pre_filter(self, cycle: Cycle) -> Status:
+        """SKIP while every flavor has room: then a pod costs what it costs without flavors."""
+        state, pod = cycle.state, cycle.pod
+        plain = not (len(state.nominations) or state.gangs.quota_holds.holds)
+        found = []
+        for flavor in state.nodes.flavors.asked_by(pod.requests):
+            amount = pod.requests.get(flavor.resource, 0)
+            if plain and fits_at_once(state.ledger, pod.namespace, flavor.virtual, amount):
+                continue
+            refusal = flavor_refusal(state, pod, flavor, after_leaving=cycle.after_leaving)
+            if refusal is not None:
+                found.append(_RefusedFlavor(flavor.virtual, _text(refusal, flavor)))
+        cycle.slots[self.name] = found
+        return SUCCESS if found else SKIP
+
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
         """uint64 [M]."""
-        state, pod = cycle.state, cycle.pod
+        flavors, size = cycle.state.nodes.flavors, cycle.state.nodes.size
         bits: Bits = np.zeros(len(nodes), dtype=np.uint64)
-        reasons: list[Reason] = []
-        for flavor in state.nodes.flavors.asked_by(pod.requests):
-            here = state.nodes.flavors.mask(flavor.virtual, state.nodes.size)[nodes.slots]
-            if here.any():
-                refusal = flavor_refusal(state, pod, flavor, after_leaving=cycle.after_leaving)
-                if refusal is not None:
-                    bit = min(len(reasons), _BITS - 1)
-                    text = _text(refusal, flavor)
-                    if len(reasons) < _BITS:
-                        reasons.append(Reason(text))
-                    bits[here] |= np.uint64(1) << np.uint64(bit)
-        cycle.slots[self.name] = reasons
+        for number, refused in enumerate(cycle.slots[self.name]):
+            here = flavors.mask(refused.virtual, size)[nodes.slots]
+            bits[here] |= np.uint64(1) << np.uint64(min(number, _BITS - 1))
         return bits
 
     def reasons(self, cycle: Cycle) -> Sequence[Reason]:
         """One per flavor that refuses its nodes."""
-        found: Sequence[Reason] = cycle.slots.get(self.name, ())
-        return found
+        found: Sequence[_RefusedFlavor] = cycle.slots.get(self.name, ())
+        return [Reason(refused.text) for refused in found[:_BITS]]
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """Events that make room in a flavor."""

@@ -82,7 +82,8 @@ def _shape(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedUni
 
 
 def _member(state: ClusterState, profile: Profile, pod: Pod) -> Hashable:
-    labels_matter = bool(profile.agendas.of(state, pod).filter)
+    filters = profile.agendas.of(state, pod).filter
+    labels_matter = any(getattr(plugin, "reads_labels", True) for plugin in filters)
     return kind(pod, labels_matter=labels_matter), pod.preemption_policy, pod.lasts
 
 
