@@ -21,7 +21,7 @@ from scheduler_core.model.names import FLAVOR_PREFIX, QUOTA_FLAVORS
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
-from scheduler_core.quota.flavor_room import fits_at_once
+from scheduler_core.quota.flavor_room import tight_flavors
 from scheduler_core.quota.flavors import charged_on
 from scheduler_core.quota.policy import Refusal
 from scheduler_core.state.cluster import ClusterState
@@ -47,22 +47,21 @@ class QuotaFlavors:
 
     def concerns(self, state: ClusterState, pod: Pod) -> bool:
         """Pods under a quota that request a resource of which there are flavors."""
-        flavors = state.nodes.flavors
-        return (
-            bool(flavors)
-            and any(pod.requests.get(name) for name in flavors.by_resource)
-            and state.ledger.quota_of(pod.namespace) is not None
-        )
+        flavors = state.nodes.flavors.by_resource
+        if not flavors or flavors.keys().isdisjoint(pod.requests):
+            return False
+        return state.ledger.quota_of(pod.namespace) is not None
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """SKIP while every flavor has room: then a pod costs what it costs without flavors."""
         state, pod = cycle.state, cycle.pod
-        plain = not (len(state.nominations) or state.gangs.quota_holds.holds)
+        flavors: Sequence[QuotaFlavor] = state.nodes.flavors.asked_by(pod.requests)
+        if not (len(state.nominations) or state.gangs.quota_holds.holds):
+            flavors = tight_flavors(state.ledger, pod.namespace, pod.requests, flavors)
+        if not flavors:
+            return SKIP
         found = []
-        for flavor in state.nodes.flavors.asked_by(pod.requests):
-            amount = pod.requests.get(flavor.resource, 0)
-            if plain and fits_at_once(state.ledger, pod.namespace, flavor.virtual, amount):
-                continue
+        for flavor in flavors:
             refusal = flavor_refusal(state, pod, flavor, after_leaving=cycle.after_leaving)
             if refusal is not None:
                 found.append(_RefusedFlavor(flavor.virtual, _text(refusal, flavor)))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from scheduler_core.arrays.index import MAX_ROWS_OF_PODS, PODS_ROW, ResourceIndex
 from scheduler_core.arrays.types import Int64
 from scheduler_core.model.groups.gang import Gang
@@ -201,11 +203,17 @@ class ClusterState:
 
     def _on_flavors(self, pod: Pod, slot: int | None, vector: Int64) -> Int64:
         """The requests of a pod on a node, with what counts by the flavors of the node; int64 [R]."""
-        own = self.nodes.flavors.charge(pod.requests, slot)
-        if own is pod.requests:
+        more = [
+            (row, amount)
+            for name, virtual in self.nodes.flavors.at(slot)
+            if (amount := pod.requests.get(name)) and (row := self.index.row(virtual)) is not None
+        ]
+        if not more:
             return vector
-        found = self.index.vector(own)
-        found[PODS_ROW] = 1
+        found: Int64 = np.zeros(len(self.index), dtype=np.int64)  # [R]
+        found[: len(vector)] = vector
+        for row, amount in more:
+            found[row] = amount
         return found
 
     def charge_of(self, pod: Pod) -> ResourceList:
