@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from scheduler_core.controllers.pacing import RecentWrites
-from scheduler_core.model.conditions import condition, find
+from scheduler_core.model.conditions import condition, find, says
 from scheduler_core.model.kinds import QUOTA_FLAVORS
 from scheduler_core.model.names import QUOTA_FLAVOR_VALID
 from scheduler_core.model.quotas.quota_flavor import FlavorUse, QuotaFlavor
@@ -67,12 +67,7 @@ def use_of(state: ClusterState, flavor: QuotaFlavor) -> FlavorUse:
 def _patch(state: ClusterState, flavor: QuotaFlavor, overlap: str, now: float) -> Patch | None:
     use, old = use_of(state, flavor), find(flavor.conditions, QUOTA_FLAVOR_VALID)
     valid = _valid(flavor, overlap, now)
-    same = old is not None and (old.status, old.reason, old.message) == (
-        valid["status"],
-        valid["reason"],
-        valid["message"],
-    )
-    if flavor.status == use and same:
+    if flavor.status == use and says(old, valid):
         return None
     status = {"nodes": use.nodes, "capacity": use.capacity, "used": use.used}
     return Patch(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from scheduler_core.controllers.pacing import RecentWrites
-from scheduler_core.model.conditions import condition, find
+from scheduler_core.model.conditions import condition, find, says
 from scheduler_core.model.kinds import QUOTA_GROUPS
 from scheduler_core.model.names import QUOTA_GROUP_VALID
 from scheduler_core.model.quotas.quota_group import GroupUse
@@ -66,12 +66,7 @@ def _patch(ledger: QuotaLedger, account: GroupAccount, lending: TreeLending, now
     )
     valid = _valid(ledger, account, now)
     old = find(group.conditions, QUOTA_GROUP_VALID)
-    same = old is not None and (old.status, old.reason, old.message) == (
-        valid["status"],
-        valid["reason"],
-        valid["message"],
-    )
-    if group.status == use and same:
+    if group.status == use and says(old, valid):
         return None
     status = {
         name: {**dict.fromkeys(before.keys() - after.keys()), **to_strings(after)}

@@ -47,6 +47,13 @@ def condition(
     }
 
 
+def says(old: ObjectCondition | None, body: dict[str, Any]) -> bool:
+    """Whether a condition as read has the status, reason and message of a body to write."""
+    if old is None:
+        return False
+    return (old.status, old.reason, old.message) == (body["status"], body["reason"], body["message"])
+
+
 def observing(found: dict[str, Any], generation: int) -> dict[str, Any]:
     """The body of a condition with the generation of the spec that it was computed from; 0: unknown."""
     return {**found, "observedGeneration": generation} if generation else found
