@@ -23,9 +23,10 @@ NEWEST := kube-apiserver-1.37
 DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/README.md
 SEARCHES = $(shell grep -rlE "hypothesis import|searches import|mark\.long" tests --include="test_*.py")
 SITE_READY := $(VENV)/.site-ready
+BROWSER_READY := $(VENV)/.browser-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-controllers test test-searches test-bare test-e2e test-groups test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
+.PHONY: help demo demo-controllers test test-searches test-bare test-e2e test-groups test-faults test-dashboards test-browser test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -40,9 +41,9 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 	@$(BIN)/python -m tests.tools.owner_crds --write JobSet $(CONTROLLERS)/jobset-crd.yaml
 	@$(BIN)/muster-sandbox demo --controllers $(CONTROLLERS)
 
-test: $(READY) ## all tests but those of faults, and an eighth of the random searches; end-to-end ones on the sandbox
+test: $(READY) ## all tests but those of faults and dashboards, and an eighth of the random searches; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=8 $(PYTEST) -n 5 -m "not long" --ignore=tests/faults
+	@MUSTER_SEARCH_PART=8 $(PYTEST) -n 5 -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
 
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=4: a quarter of the cases
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
@@ -90,6 +91,16 @@ test-faults: $(READY) ## faults of the API server and of processes, on both serv
 	@$(TOOLS) etcd kube-apiserver
 	@$(PYTEST) -n 3 tests/faults --server both
 
+test-dashboards: $(READY) ## the dashboard and the alerts of the chart on a real Prometheus, from Debian
+	@tests/tools/debian-packages prometheus
+	@$(TOOLS) --link $(BIN) kubectl helm
+	@$(PYTEST) -n 2 tests/dashboards
+
+test-browser: $(BROWSER_READY) ## the web view in Chromium, from Debian: pages, refresh, faults, accessibility
+	@$(TOOLS) --link $(BIN) kubectl
+	@tests/tools/debian-packages chromium
+	@$(PYTEST) -n 2 --dist load tests/browser
+
 test-upstream: $(READY) ## Kubernetes' own suites: sig-scheduling beside kube-scheduler, the sandbox's API
 	@$(TOOLS) --link $(BIN) kubectl
 	@$(TOOLS) etcd kube-apiserver kube-controller-manager kube-scheduler kubemark e2e.test
@@ -103,6 +114,7 @@ check: $(READY) ## lint, format and types; Markdown, too
 docs: $(SITE_READY) ## the documentation as a site in build/site, with the README's picture; warnings are errors
 	@$(TOOLS) --link $(BIN) kubectl >/dev/null
 	@$(BIN)/muster-sandbox demo --chapter 3 --record docs/images/reclaim.svg >/dev/null
+	@$(BIN)/python -m tests.tools.screenshots
 	@rm -rf build/pages && mkdir -p build/pages
 	@git ls-files -z --cached --others --exclude-standard $(DOCUMENTS) LICENSE | tar --null -T - -cf - | tar -xf - -C build/pages
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
@@ -143,3 +155,6 @@ $(READY): pyproject.toml
 
 $(SITE_READY): $(READY)
 	@PYTHON='$(PYTHON)' tests/tools/set-up docs
+
+$(BROWSER_READY): $(READY)
+	@PYTHON='$(PYTHON)' tests/tools/set-up browser

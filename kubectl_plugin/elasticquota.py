@@ -21,10 +21,12 @@ COMMANDS: Final = {
 
 ANSWERS: Final = {
     "why": "Explain why work waits, and what would start it.",
+    "queue": "Show what waits, in the scheduler's order.",
     "what-if": "Show what changes would make different.",
     "snapshot": "Print the cluster as a scenario file.",
     "usage": "Show who uses a quota, and who borrows since when.",
     "history": "Show what was taken back, by whom and for whom.",
+    "ui": "Show all of this in a browser.",
     "doctor": "Check the installation, and repair what is derived.",
 }
 

@@ -70,6 +70,13 @@ def condition_now(kind: str, status: bool, reason: str, message: str) -> Obj:
     }
 
 
+def has_condition(obj: Obj | None, kind: str) -> bool:
+    """Whether the object says that a condition holds."""
+    # An object that was just made may say `conditions: null`.
+    found = ((obj or {}).get("status") or {}).get("conditions") or ()
+    return any(item["type"] == kind and item["status"] == "True" for item in found)
+
+
 def with_condition(status: Obj, condition: Obj) -> Obj:
     """A copy of `status` in which `condition` replaces the condition of its type, or is appended.
 

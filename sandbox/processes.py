@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sandbox.scheduler_config import profile_names
@@ -19,6 +21,11 @@ _WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execv
 _BEFORE = (sys.executable, "-ISc", _WITH_PARENT) if sys.platform == "linux" else ()
 
 Say = Callable[[str], None]
+
+
+def with_parent(command: Sequence[str]) -> list[str]:
+    """The command, which the kernel ends with its parent where it can."""
+    return [*_BEFORE, *command]
 
 
 class ProcessEnded(MusterError):
@@ -75,8 +82,7 @@ class ChildProcesses:
         # Each process leads a POSIX session, so that Ctrl-C stops the children only through `_stop`.
         for name, command in self._programs.items():
             process = await asyncio.create_subprocess_exec(
-                *_BEFORE,
-                *command,
+                *with_parent(command),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
@@ -119,17 +125,25 @@ class ChildProcesses:
 
     async def _stop(self) -> None:
         for process in self._running.values():
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
+            _send(process, signal.SIGTERM)
         # Not `asyncio.timeout`: in a cancelled task, that of Python 3.11.2 raises CancelledError when the
         # time is over, and the processes would be left behind.
         waits = [asyncio.create_task(process.wait()) for process in self._running.values()]
         if waits:
             await asyncio.wait(waits, timeout=self._patience)
         for process in self._running.values():
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+            _send(process, signal.SIGKILL)
         await asyncio.gather(*waits)
         await asyncio.gather(*self._relays, return_exceptions=True)
         self._running.clear()
+
+
+def _send(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Send a signal to a process unless it has ended.
+
+    Not `process.send_signal`: that one first asks whether the process has ended, and so takes the exit code
+    from the thread that waits for it, which then warns of an unknown child.
+    """
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)

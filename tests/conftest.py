@@ -60,6 +60,10 @@ def pytest_configure(config: pytest.Config) -> None:
         lines.append("tests marked as long: each takes many seconds (make test-searches)")
     if "tests/faults" in (config.getoption("ignore") or ()):
         lines.append("tests/faults: it takes minutes, and stops and kills programs (make test-faults)")
+    if "tests/dashboards" in (config.getoption("ignore") or ()):
+        lines.append("tests/dashboards: it needs Prometheus, from Debian (make test-dashboards)")
+    if "tests/browser" in (config.getoption("ignore") or ()):
+        lines.append("tests/browser: it needs Chromium, from Debian (make test-browser)")
     console = own_console()
     config.add_cleanup(console.file.close)
     config.pluginmanager.register(RunProgress(console, lines), "run-progress")

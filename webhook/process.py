@@ -19,7 +19,7 @@ from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import ApiError, KubeconfigError
 from scheduler_core.kube.http.session import Limits
-from scheduler_core.kube.watch.reflector import Reflector
+from scheduler_core.kube.watch.reflector import Reflector, level_of
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.admission_webhooks import WebhookEndpoint
 from scheduler_core.model.kinds import PODS, Resource
@@ -72,7 +72,7 @@ class Components:
     auditor: Auditor
 
     def open(self) -> None:
-        """Listen on both ports and begin to watch. Raises ListenError; then neither is open."""
+        """Listen on both ports and begin to watch. Raises PortTaken; then neither is open."""
         try:
             self.server.start()
         except BaseException:
@@ -160,7 +160,7 @@ class RunningWebhook:
     def run(self, announce: Callable[[str], None]) -> None:
         """Serve until stopped; `announce` gets one line once reviews are answered.
 
-        Raises KubeconfigError, ApiError, CertificateError, ListenError, PortTaken, RegistrationError and
+        Raises KubeconfigError, ApiError, CertificateError, PortTaken, RegistrationError and
         Ended; nothing is left running then.
         """
         client, target = connect(self._options.overrides)
@@ -268,7 +268,7 @@ class RunningWebhook:
 
     @staticmethod
     def _trouble_with_certificates(error: Exception) -> None:
-        log.warning("watch of the certificates and configurations: %s", error)
+        log.log(level_of(error), "watch of the certificates and configurations: %s", error)
 
     def _charge_store(self, direct: Client, watches: PodWatches, reads: ClientReads) -> ChargeStore:
         """The store that charges ElasticQuotas for pods of other schedulers and for resizes."""
@@ -301,7 +301,7 @@ class RunningWebhook:
             log.warning("ignored: %s", error)
 
         def trouble(error: Exception) -> None:
-            log.warning("watch of %s: %s", resource.plural, error)
+            log.log(level_of(error), "watch of %s: %s", resource.plural, error)
 
         return Reflector(
             client,

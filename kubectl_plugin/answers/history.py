@@ -1,4 +1,4 @@
-"""`kubectl elasticquota history`: flags, help, and what was taken back, as table, JSON, YAML or CSV."""
+"""`kubectl elasticquota history`: flags, help, and what was taken back. Use over time: `history_showback`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kubectl_plugin.render.table import ABSENT, UNKNOWN, Cell, TablePrinter
 
 if TYPE_CHECKING:
     from scheduler_core.answers.history import Reclaim
+    from scheduler_core.answers.showback import By
 
 # Number of pods that a row of the table names.
 MOST_PODS: Final = 3
@@ -23,9 +24,21 @@ _FIELDS: Final = ("time", "kind", "namespace", "quota", "resources", "pods", "co
 @click.command(name="history")
 @click.option(
     "--since",
-    default="24h",
+    default="",
     metavar="TIME",
-    help="How far to look back, as 30m, 24h; default: 24h. Events are kept for an hour by default.",
+    help="How far to look back, as 30m, 24h, 7d; default: 24h, with --by 7d. Events are kept for an hour.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["team", "day"]),
+    help="Show use over time: a row per team, or per day and team.",
+)
+@click.option("--prices", default="", metavar="FILE", help="With --by: prices per resource and hour, YAML.")
+@click.option(
+    "--history-namespace",
+    default="",
+    metavar="NAME",
+    help="With --by: the scheduler's namespace; default: as in its configuration.",
 )
 @click.option(
     "-o",
@@ -37,22 +50,48 @@ _FIELDS: Final = ("time", "kind", "namespace", "quota", "resources", "pods", "co
 @click.option("--no-headers", is_flag=True, help="Do not print the header line.")
 @global_flags
 @click.pass_context
-def history(ctx: click.Context, /, since: str, output: str, no_headers: bool) -> None:
+def history(
+    ctx: click.Context, /, since: str, by: By | None, output: str, no_headers: bool, **flags: Any
+) -> None:
     """Show what was taken from a namespace: when, which pods, by whom, and for whose quota; newest last.
 
     It reads Events, which the API server deletes after an hour by default, and status.lastReclaim of the
     ElasticQuotas, which has the last reclaim of each quota however long ago.
+
+    With --by it shows instead what was used, borrowed, lent and waited for, in resource-hours: core-hours,
+    GiB-hours, GPU-hours. The scheduler counts them. COST is USED at the prices of the annotation
+    muster.dev/price of the quota, or of --prices.
 
     \b
     Examples:
       kubectl elasticquota history -A
       kubectl elasticquota history -n team-a --since 30m
       kubectl elasticquota history -A -o csv
+      kubectl elasticquota history -A --by team --since 7d
+      kubectl elasticquota history -A --by day --prices prices.yaml -o csv
     """
+    if by is not None:
+        from kubectl_plugin.answers.history_showback import print_showback
+
+        print_showback(ctx, by, seconds_of(since or "7d"), output, show_headers=not no_headers, **flags)
+    elif any(flags.values()):
+        raise click.UsageError("--prices and --history-namespace need --by.")
+    else:
+        print_reclaims(ctx, since or "24h", output, show_headers=not no_headers)
+
+
+def print_reclaims(ctx: click.Context, since: str, output: str, *, show_headers: bool) -> None:
+    """Print what was taken back. Raises the ApiError tree."""
     import time
 
     from kubectl_plugin.cluster.diagnostics import Diagnostics
-    from kubectl_plugin.cluster.reclaim_history import EventHistory, StatusHistory, history_of
+    from kubectl_plugin.cluster.quota_history import recorded_days
+    from kubectl_plugin.cluster.reclaim_history import (
+        EventHistory,
+        LeaderHistory,
+        StatusHistory,
+        history_of,
+    )
     from kubectl_plugin.cluster.session import CommandSession
     from kubectl_plugin.render.structured import encoded
 
@@ -60,14 +99,19 @@ def history(ctx: click.Context, /, since: str, output: str, no_headers: bool) ->
     diagnostics = Diagnostics()
     now = time.time()
     start = now - seconds_of(since)
-    sources = (EventHistory(session.client, diagnostics), StatusHistory(session.client, diagnostics))
+    client = session.client
+    sources = (
+        EventHistory(client, diagnostics),
+        StatusHistory(client, diagnostics),
+        LeaderHistory(recorded_days(client, now, seconds_of(since))),
+    )
     found = history_of(sources, session.scope, start)
     if output in ("json", "yaml"):
-        sys.stdout.write(encoded({"history": [_entry(record) for record in found]}, output))
+        sys.stdout.write(encoded(reclaims_document(found), output))
     elif output == "csv":
-        _print_csv(found, show_headers=not no_headers)
+        _print_csv(found, show_headers=show_headers)
     elif found:
-        _print_table(found, now, namespaces=session.all_namespaces, show_headers=not no_headers)
+        _print_table(found, now, namespaces=session.all_namespaces, show_headers=show_headers)
     else:
         where = "" if session.all_namespaces else f" in {session.namespace} namespace"
         diagnostics.note(f"Nothing was taken back{where} in the last {since}, as far as Events are kept.")
@@ -75,13 +119,22 @@ def history(ctx: click.Context, /, since: str, output: str, no_headers: bool) ->
         raise AlreadyReported
 
 
+def reclaims_document(found: Sequence[Reclaim]) -> dict[str, Any]:
+    """The records for JSON and YAML, with exact quantities."""
+    return {"history": [_entry(record) for record in found]}
+
+
 def seconds_of(text: str) -> float:
-    """Seconds of --since. Raises click.BadParameter unless it is a positive duration."""
+    """Seconds of --since. Raises click.BadParameter unless it is a positive duration; `7d` are days."""
     from scheduler_core.model.duration import parse_duration
 
-    seconds = parse_duration(text) if len(text) <= 32 else None
+    days = text.removesuffix("d")
+    if days != text and days.isdecimal() and len(days) < 6:
+        seconds: float | None = int(days) * 86_400.0
+    else:
+        seconds = parse_duration(text) if len(text) <= 32 else None
     if seconds is None or seconds <= 0:
-        raise click.BadParameter(f"{text!r} is not a time like 30m or 24h", param_hint="--since")
+        raise click.BadParameter(f"{text!r} is not a time like 30m, 24h or 7d", param_hint="--since")
     return seconds
 
 

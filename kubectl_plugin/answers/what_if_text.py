@@ -79,8 +79,13 @@ def _same(quota: QuotaUseNow, old: QuotaUseNow, name: str) -> bool:
 
 
 def _bound(name: str, old: dict[str, int], new: dict[str, int]) -> str:
-    texts = [format_resource(name, bounds[name]) if name in bounds else "-" for bounds in (old, new)]
+    texts = [bound_text(name, bounds) for bounds in (old, new)]
     return texts[0] if texts[0] == texts[1] else f"{texts[0]} -> {texts[1]}"
+
+
+def bound_text(name: str, bounds: dict[str, int]) -> str:
+    """The bound of a resource; `-` without one."""
+    return format_resource(name, bounds[name]) if name in bounds else "-"
 
 
 def _groups(before: RunResult, after: RunResult) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Final
 SWITCHES: Final = frozenset(
     {
         "--all-namespaces",
+        "--figures",
         "--ignore-not-found",
         "--insecure-skip-tls-verify",
         "--no-headers",

@@ -29,8 +29,9 @@ class ClusterView:
         self.nominations = NominationView()
         # The flavors of the nodes that have some; set before the pods are put.
         self.node_flavors: Mapping[str, OnNode] = {}
-        self._waiting: dict[str, dict[str, ResourceList]] = {}
-        self._idle: dict[str, set[str]] = {}
+        self._waiting = RequestSums()
+        # Those that wait for a node and that the ledger does not count.
+        self._asking = RequestSums()
         self._natives: dict[str, dict[str, ResourceQuota]] = {}
         self._held: dict[str, ResourceList] = {}
 
@@ -50,14 +51,16 @@ class ClusterView:
             charge = charged_on(pod.requests, self.node_flavors.get(pod.node_name, NONE))
             self.ledger.charge(pod.namespace, pod.name, charge, placed=pod.assigned)
         if not (pod.assigned or pod.finished):
-            self._waiting.setdefault(pod.namespace, {})[pod.name] = charged(pod.requests)
-            if pod.gates or pod.terminating:
-                self._idle.setdefault(pod.namespace, set()).add(pod.name)
+            requests = charged(pod.requests)
+            self._waiting.put(pod.namespace, pod.name, requests)
+            # Pods with scheduling gates do not ask yet, and pods that are being deleted no more.
+            if not (pod.gates or pod.terminating or pod.counts):
+                self._asking.put(pod.namespace, pod.name, requests)
 
     def remove_pod(self, namespace: str, name: str) -> None:
         """Remove a pod; an unknown pod is ignored."""
-        self._waiting.get(namespace, {}).pop(name, None)
-        self._idle.get(namespace, set()).discard(name)
+        self._waiting.remove(namespace, name)
+        self._asking.remove(namespace, name)
         self.nominations.remove_pod(namespace, name)
         if self.ledger.is_charged(namespace, name):
             self.ledger.refund(namespace, name)
@@ -86,21 +89,11 @@ class ClusterView:
 
     def pending(self, namespace: str) -> dict[str, int]:
         """Sum of the requests of a namespace's pods without a node, per resource."""
-        return _sum(self._waiting.get(namespace, {}).values())
+        return dict(self._waiting.of(namespace))
 
-    def asked(self) -> dict[str, ResourceList]:
-        """By namespace, the requests of the pods that wait for a node and that the ledger does not count.
-
-        Pods with scheduling gates do not ask yet, and pods that are being deleted no more.
-        """
-        return {
-            namespace: _sum(
-                requests
-                for name, requests in pods.items()
-                if name not in self._idle.get(namespace, ()) and not self.ledger.is_charged(namespace, name)
-            )
-            for namespace, pods in self._waiting.items()
-        }
+    def asked(self) -> Mapping[str, ResourceList]:
+        """By namespace, the requests of the pods that wait for a node and that the ledger does not count."""
+        return self._asking.sums
 
     def rows(
         self,
@@ -144,8 +137,28 @@ class ClusterView:
         ]
 
 
-def _sum(lists: Iterable[ResourceList]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for requests in lists:
-        shift(total, requests)
-    return total
+class RequestSums:
+    """Sums of the requests of some pods, by namespace; each costs what it changes."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, dict[str, int]] = {}
+        self._pods: dict[str, dict[str, ResourceList]] = {}
+
+    def of(self, namespace: str) -> ResourceList:
+        """The sum of a namespace, per resource. To be read only."""
+        return self.sums.get(namespace, {})
+
+    def put(self, namespace: str, name: str, requests: ResourceList) -> None:
+        """Add a pod that is not there."""
+        self._pods.setdefault(namespace, {})[name] = requests
+        shift(self.sums.setdefault(namespace, {}), requests)
+
+    def remove(self, namespace: str, name: str) -> None:
+        """Remove a pod, if it is there."""
+        requests = self._pods.get(namespace, {}).pop(name, None)
+        if requests is None:
+            return
+        sums = self.sums[namespace]
+        shift(sums, requests, -1)
+        if not self._pods[namespace]:
+            del self._pods[namespace], self.sums[namespace]

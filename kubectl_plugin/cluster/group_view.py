@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -46,7 +46,7 @@ class GroupView(msgspec.Struct):
     """
 
     state: ClusterState
-    raw: dict[str, bytes]
+    raw: Mapping[str, bytes]
     unread: list[str] = msgspec.field(default_factory=list)
 
     def groups(self) -> list[Gang]:
@@ -143,7 +143,8 @@ def _read_members(
     trees: Sequence[msgspec.Raw],
     whole: bool,
 ) -> None:
-    state = view.state
+    state, raws = view.state, dict(view.raw)
+    view.raw = raws
     _read_config_maps(client, view, namespace, trees, diagnostics)
     for resource, parse in POD_GROUP_KINDS:
         listed = list_if_served(client, resource, ListScope(namespace))
@@ -154,7 +155,7 @@ def _read_members(
     for raw in list_raw(client, PODS, ListScope("" if whole else namespace)):
         for pod in parsed([raw], parse_pod, diagnostics.unreadable):
             state.put_pod(pod)
-            view.raw[pod.uid] = bytes(raw)
+            raws[pod.uid] = bytes(raw)
 
 
 def _read_config_maps(

@@ -27,6 +27,7 @@ from scheduler_core.model.groups.kinds import TOLD_POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     ELASTIC_QUOTAS,
     PODS,
+    QUOTA_GROUPS,
     RESERVATION_LEDGERS,
     RESOURCE_QUOTAS,
     Resource,
@@ -34,6 +35,7 @@ from scheduler_core.model.kinds import (
 from scheduler_core.model.names import QUOTA_ENFORCED, QUOTA_NO_PLUGIN
 from scheduler_core.model.pods.pod import parse_pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.quotas.quota_group import parse_quota_group
 from scheduler_core.model.quotas.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.quotas.resource_quota import parse_resource_quota
 
@@ -146,6 +148,12 @@ def take_snapshot(
             note(f"note: ElasticQuota {quota.key} does not bind: {older.key} is older")
         elif lacks := _unenforced(quota):
             note(f"note: ElasticQuota {quota.key} is not enforced: {lacks}")
+    if whole:
+        # What is lent crosses the groups of a tree by rules of their own.
+        for group in parsed(
+            list_if_served(client, QUOTA_GROUPS, ListScope()) or (), parse_quota_group, _silent
+        ):
+            view.ledger.put_group(group)
     view.node_flavors = node_flavors(client, view.ledger.quotas(), note)
     for pod in parsed(pods, parse_pod, on_malformed):
         view.put_pod(pod)

@@ -18,12 +18,14 @@ from scheduler_core.model.groups.kinds import TOLD_POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     ELASTIC_QUOTAS,
     PODS,
+    QUOTA_GROUPS,
     RESERVATION_LEDGERS,
     RESOURCE_QUOTAS,
     Resource,
 )
 from scheduler_core.model.pods.pod import Pod, parse_pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
 from scheduler_core.model.quotas.reservation_ledger import ReservationLedger, parse_reservation_ledger
 from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.quota.flavors import OnNode
@@ -97,6 +99,8 @@ class WatchedQuotas:
                 view.put_ledger(ledger)
             case Gang() as gang:
                 view.nominations.put_group(gang)
+            case QuotaGroup() as group:
+                view.ledger.put_group(group)
             case None if change.event.type == "DELETED":
                 self._remove(change.feed, change.event.resource, *quota_key)
 
@@ -105,6 +109,8 @@ class WatchedQuotas:
             self._view.nominations.remove_group(dialect, namespace, name)
         elif feed == "quotas":
             self._view.remove_quota(namespace, name)
+        elif feed == "trees":
+            self._view.ledger.remove_group(name)
         elif feed == "pods":
             self._view.remove_pod(namespace, name)
         elif feed == "natives":
@@ -139,6 +145,8 @@ def changed_rows(
     reflectors.start("chosen", ELASTIC_QUOTAS, parse_elastic_quota, scope_of(selection))
     pods = msgspec.structs.replace(around, fields=UNFINISHED)
     reflectors.start("pods", PODS, parse_pod, pods)
+    if snapshot.whole and is_listed(client, QUOTA_GROUPS, ListScope()):
+        reflectors.start("trees", QUOTA_GROUPS, parse_quota_group, ListScope())
     if snapshot.natives:
         reflectors.start("natives", RESOURCE_QUOTAS, parse_resource_quota, ListScope(scope.namespace))
     if snapshot.ledgers:

@@ -9,10 +9,17 @@ import msgspec
 
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.reading import ListClient, ListScope, list_or_none, list_raw, parsed
-from scheduler_core.answers.history import Reclaim, merged, record_of_event, record_of_status
+from scheduler_core.answers.history import (
+    Reclaim,
+    merged,
+    record_of_event,
+    record_of_eviction,
+    record_of_status,
+)
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS
 from scheduler_core.model.names import EVENT_PREEMPTED, EVENT_RECLAIMED
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
+from scheduler_core.model.quotas.quota_history import QuotaHistoryDay
 
 UNREAD_EVENTS: Final = (
     "note: you may not list events: only the last reclaim of each quota is shown, without its pods"
@@ -20,7 +27,7 @@ UNREAD_EVENTS: Final = (
 
 
 class HistorySource(Protocol):
-    """Where records come from: today the cluster's own objects, which forget."""
+    """Where records come from."""
 
     def records(self, namespace: str) -> Iterator[Reclaim]:
         """The records of a namespace that lost something (all if empty). Raises the ApiError tree."""
@@ -56,6 +63,19 @@ class StatusHistory:
             record = record_of_status(quota)
             if record is not None:
                 yield record
+
+
+class LeaderHistory:
+    """What the scheduler recorded itself, day by day (docs/history.md)."""
+
+    def __init__(self, days: Sequence[QuotaHistoryDay]) -> None:
+        self._days = days
+
+    def records(self, namespace: str) -> Iterator[Reclaim]:
+        for day in self._days:
+            for item in day.evictions:
+                if namespace in ("", item.namespace):
+                    yield record_of_eviction(item)
 
 
 def _records(

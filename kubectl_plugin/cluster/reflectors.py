@@ -42,8 +42,10 @@ class Reflectors:
         self._note = note
         self._said = ""
         self._queue: queue.SimpleQueue[FeedEvent] = queue.SimpleQueue()
-        self._reflectors: list[Reflector] = []
+        self._reflectors: dict[str, Reflector] = {}
         self._unsynced: set[str] = set()
+        # The last error of each feed, and when it happened (monotonic seconds).
+        self._errors: dict[str, tuple[float, Exception]] = {}
 
     def start(
         self, feed: str, resource: Resource, parse: Callable[[msgspec.Raw], Any], scope: ListScope
@@ -58,10 +60,10 @@ class Reflectors:
             label_selector=scope.labels,
             field_selector=scope.fields,
             on_malformed=self._malformed,
-            on_error=self._interrupted,
+            on_error=lambda error: self._interrupted(feed, error),
         )
         self._unsynced.add(feed)
-        self._reflectors.append(reflector)
+        self._reflectors[feed] = reflector
         reflector.start()
 
     def batches(self) -> Iterator[list[FeedEvent]]:
@@ -80,8 +82,20 @@ class Reflectors:
 
     def stop(self) -> None:
         """Stop all reflectors."""
-        for reflector in self._reflectors:
+        for reflector in self._reflectors.values():
             reflector.stop()
+
+    def trouble(self) -> Exception | None:
+        """The error since which a feed had no contact with the server; None while all have. Thread-safe."""
+        for feed, (when, error) in list(self._errors.items()):
+            if self._reflectors[feed].last_contact <= when:
+                return error
+        return None
+
+    @property
+    def synced(self) -> bool:
+        """Whether all reflectors have sent all objects that were there at first."""
+        return not self._unsynced
 
     def _note_synced(self, change: FeedEvent) -> None:
         if change.event.type == "SYNCED":
@@ -91,7 +105,8 @@ class Reflectors:
     def _malformed(self, error: ModelError) -> None:
         self._note(f"error: {error}")
 
-    def _interrupted(self, error: Exception) -> None:
+    def _interrupted(self, feed: str, error: Exception) -> None:
+        self._errors[feed] = time.monotonic(), error
         if str(error) != self._said:
             self._said = str(error)
             self._note(f"note: the watch is interrupted and will be resumed: {error}")

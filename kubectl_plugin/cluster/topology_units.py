@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
 from kubectl_plugin.cluster.group_view import VIEW, GroupView
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.groups.topology import DEFAULT_RESOURCES
+from scheduler_core.model.resources import to_strings
 from scheduler_core.topology.report import ROOT
 
 
@@ -24,6 +28,22 @@ class TopologyUnit(msgspec.Struct):
     used: dict[str, int]
     total: dict[str, int]
     members: list[str]
+
+
+def units_document(units: Sequence[TopologyUnit], gang: Gang | None) -> dict[str, Any]:
+    """The units for JSON and YAML, with exact quantities; parents before children."""
+    found = [
+        {
+            "name": unit.name,
+            "depth": unit.depth,
+            "nodes": unit.leaves,
+            "used": to_strings(unit.used),
+            "total": to_strings(unit.total),
+            "members": list(unit.members),
+        }
+        for unit in units
+    ]
+    return {"group": str(gang.ref) if gang is not None else None, "units": found}
 
 
 def units_of(view: GroupView, gang: Gang | None) -> list[TopologyUnit]:

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 @click.command(name="get")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--tree", is_flag=True, help="Show all QuotaGroups with their quotas, as a tree.")
+@click.option(
+    "--figures", is_flag=True, help="With -o json or yaml: the figures of the wide table, not the objects."
+)
 @get_flags
 @global_flags
 @click.pass_context
-def get(ctx: click.Context, /, names: tuple[str, ...], tree: bool, **flags: Any) -> None:
+def get(ctx: click.Context, /, names: tuple[str, ...], tree: bool, figures: bool, **flags: Any) -> None:
     """Show ElasticQuotas, one row per quota and resource.
 
     The figures are computed from live pods and quotas, whether or not a scheduler is running: USED counts
@@ -42,6 +45,7 @@ def get(ctx: click.Context, /, names: tuple[str, ...], tree: bool, **flags: Any)
       kubectl elasticquota get -w
       kubectl elasticquota get -A -o json
       kubectl elasticquota get --tree
+      kubectl elasticquota get -A --figures -o json
     """
     from kubectl_plugin.cluster.object_source import OneKind
     from kubectl_plugin.commands.get import run_get
@@ -50,6 +54,9 @@ def get(ctx: click.Context, /, names: tuple[str, ...], tree: bool, **flags: Any)
     options = GetOptions(**flags)
     if tree:
         _print_tree(ctx, names, options)
+        return
+    if figures:
+        _print_figures(ctx, names, options)
         return
     run_get(ctx, OneKind(ELASTIC_QUOTAS), names, options, print_table)
 
@@ -63,6 +70,46 @@ def _print_tree(ctx: click.Context, names: tuple[str, ...], options: GetOptions)
     if names or options.watching or options.sort_by or output not in ("table", "json", "yaml"):
         raise click.UsageError("--tree shows the whole tree, as a table, JSON or YAML.")
     print_group_tree(CommandSession.of(ctx), output, show_headers=not options.no_headers)
+
+
+def _print_figures(ctx: click.Context, names: tuple[str, ...], options: GetOptions) -> None:
+    """Print the figures of the selected quotas as a document. Raises UsageError for other formats."""
+    from kubectl_plugin.cli.errors import AlreadyReported
+    from kubectl_plugin.cli.get_flags import STRUCTURED, check
+    from kubectl_plugin.cluster.diagnostics import Diagnostics
+    from kubectl_plugin.cluster.quota_figures import capacity_of, figures_document, totals_of
+    from kubectl_plugin.cluster.quota_snapshot import ObjectSelection, take_snapshot
+    from kubectl_plugin.cluster.reading import ListScope, list_or_none, parsed
+    from kubectl_plugin.cluster.session import CommandSession
+    from kubectl_plugin.render.structured import encoded
+    from scheduler_core.model.kinds import NODES
+    from scheduler_core.model.node import parse_node
+
+    output = options.output.format
+    if output not in STRUCTURED or options.watching:
+        raise click.UsageError("--figures needs -o json or -o yaml, without --watch.")
+    session = CommandSession.of(ctx)
+    check(options, names, all_namespaces=session.all_namespaces)
+    diagnostics = Diagnostics(ignore_not_found=options.ignore_not_found)
+    scope = ListScope(session.scope, options.selector, options.field_selector, options.chunk_size)
+    snapshot = take_snapshot(
+        session.client,
+        ObjectSelection(scope, names),
+        wide=True,
+        even_if_none=True,
+        on_error=diagnostics.object_error,
+        on_malformed=diagnostics.unreadable,
+        note=diagnostics.note,
+    )
+    rows = [row for row, _ in snapshot.rows_with_labels(wide=True, sort_by=options.sort_by)]
+    totals = None
+    if snapshot.whole:
+        nodes = list_or_none(session.client, NODES, ListScope())
+        read = None if nodes is None else list(parsed(nodes, parse_node, diagnostics.unreadable))
+        totals = totals_of(snapshot.view, None if read is None else capacity_of(read))
+    sys.stdout.write(encoded(figures_document(rows, totals), output))
+    if diagnostics.failed:
+        raise AlreadyReported
 
 
 def print_table(

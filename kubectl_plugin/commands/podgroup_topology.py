@@ -27,7 +27,7 @@ COLUMNS: Final = ("UNIT", "PODS")
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "svg"]),
+    type=click.Choice(["table", "svg", "json", "yaml"]),
     default="table",
     help="Output format; svg: a drawing on standard output.",
 )
@@ -87,6 +87,11 @@ def run_topology(
     units = units_of(view, gang)
     if output == "svg":
         sys.stdout.write(draw(units, str(gang.ref) if gang is not None else "topology"))
+    elif output in ("json", "yaml"):
+        from kubectl_plugin.cluster.topology_units import units_document
+        from kubectl_plugin.render.structured import encoded
+
+        sys.stdout.write(encoded(units_document(units, gang), output))
     else:
         printer = TablePrinter(_tree_headers(units), show_headers=show_headers)
         for line in printer.lines(list(_tree_rows(units))):

@@ -38,7 +38,9 @@ class QuestionFailed(MusterError):
 class ForkedWorld:
     """A fork costs some milliseconds however large the cluster is; a copy costs some microseconds per pod.
 
-    Only for programs that have one thread: a lock that another thread holds stays locked in a child.
+    Only for programs that have one thread: a lock that another thread holds stays locked in a child. The
+    console, which has many, first makes a process for each question
+    (`kubectl_plugin.console.cluster.questions`).
     """
 
     def __init__(self, base: Simulation) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,16 +27,27 @@ def put_manifests(draft: Draft, files: Sequence[str], namespace: str) -> list[Ob
     Returns the objects as they are written. Raises CommandFailed for a file that cannot be read, ConfigError
     with file and field for an object that cannot.
     """
+    texts = ((name, load_documents(text, name)) for name, text in _texts(files))
+    return put_objects(draft, texts, namespace, ", ".join(files))
+
+
+def put_objects(
+    draft: Draft, texts: Iterable[tuple[str, Sequence[Any]]], namespace: str, source: str
+) -> list[Object]:
+    """Add the documents of some texts to a draft; each text has a name. `source` names them all.
+
+    Returns the objects as they are written. Raises as `put_manifests`.
+    """
     found = []
-    for name, text in _texts(files):
-        for number, document in enumerate(_objects_of(load_documents(text, name), name)):
+    for name, documents in texts:
+        for number, document in enumerate(_objects_of(documents, name)):
             path = f"{name}, object {number + 1}"
             obj = _completed(document, path, namespace)
             _put(draft, obj, path)
             found.append(obj)
     if not found:
         raise CommandFailed("no objects passed to apply")
-    draft.tell(f"{counted(len(found), 'object')} of {', '.join(files)}")
+    draft.tell(f"{counted(len(found), 'object')} of {source}")
     return found
 
 

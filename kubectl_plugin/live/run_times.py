@@ -66,13 +66,18 @@ def finished_pods(lists: Sequence[KindList]) -> Iterator[FinishedPod]:
     for kind in lists:
         if kind.resource.plural != PODS.plural:
             continue
-        for raw in kind.items or ():
-            if SUCCEEDED.encode() not in bytes(raw):
-                continue
-            pod = decode(raw, _Pod)
-            ended = _ended(pod.status)
-            if pod.status.phase == SUCCEEDED and ended is not None:
-                yield FinishedPod(f"{pod.metadata.namespace}/{pod.metadata.name}", ended)
+        yield from (found for raw in kind.items or () if (found := finished_pod(raw)) is not None)
+
+
+def finished_pod(raw: bytes | msgspec.Raw) -> FinishedPod | None:
+    """A pod that has succeeded, if it says when; None for any other pod."""
+    if SUCCEEDED.encode() not in bytes(raw):
+        return None
+    pod = decode(raw, _Pod)
+    ended = _ended(pod.status)
+    if pod.status.phase != SUCCEEDED or ended is None:
+        return None
+    return FinishedPod(f"{pod.metadata.namespace}/{pod.metadata.name}", ended)
 
 
 def _ended(status: _PodStatus) -> float | None:
@@ -92,10 +97,12 @@ def read_jobs(client: ListClient, namespace: str) -> tuple[list[JobTimes], str]:
         found = list_or_none(client, JOBS, ListScope(namespace))
         if found is None:
             return [], "jobs"
-    return [_times(decode(raw, _Job)) for raw in found], missing
+    return [job_times(raw) for raw in found], missing
 
 
-def _times(job: _Job) -> JobTimes:
+def job_times(raw: bytes | msgspec.Raw) -> JobTimes:
+    """What a Job says of the run times of its pods."""
+    job = decode(raw, _Job)
     status, spec = job.status, job.spec
     more = 0
     if spec.completions is not None and status.completion_time is None:

@@ -46,6 +46,14 @@ TERMINATED = 143
     "This is the default if MUSTER_NO_BUILD=1 is set and kubectl is not on PATH.",
 )
 @click.option(
+    "--ui",
+    "ui",
+    is_flag=True,
+    help="Then show the cluster in a browser until Ctrl-C. Without --chapter, three chapters run without "
+    "output.",
+)
+@click.option("--open/--no-open", "opens", default=True, help="With --ui: whether to open the browser.")
+@click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE.svg",
@@ -58,6 +66,8 @@ def demo(
     log: Path | None,
     controllers: Path | None,
     without_kubectl: bool,
+    ui: bool,
+    opens: bool,
     record: Path | None,
 ) -> None:
     """Play a tour of Muster with real kubectl. This process runs a Kubernetes API, scheduler and webhook.
@@ -67,7 +77,8 @@ def demo(
     """
     from sandbox.demo.chapters import chosen, listing
     from sandbox.demo.commands import kubectl_is_out_of_reach
-    from sandbox.demo.tour import Tour, play
+    from sandbox.demo.tour import WORTH_A_LOOK, Tour, play
+    from sandbox.demo.view import View
 
     if only_list:
         click.echo("\n".join(listing()))
@@ -77,10 +88,11 @@ def demo(
     signal.signal(signal.SIGTERM, _terminate)
     do_without = without_kubectl or (controllers is None and kubectl_is_out_of_reach())
     try:
-        numbers = chosen(chapters, real=controllers is not None)
+        numbers = chosen(chapters or (WORTH_A_LOOK if ui else ()), real=controllers is not None)
         if record:
             _check_writable(record)
-        play(Tour(numbers, pause, log, record, controllers, with_kubectl=not do_without))
+        view = View(opens=opens, quiet=not chapters) if ui else None
+        play(Tour(numbers, pause, log, record, controllers, with_kubectl=not do_without, view=view))
     except MusterError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:

@@ -18,7 +18,7 @@ import yaml
 from sandbox.demo.api_objects import ApiObjects, RequestRefused
 from sandbox.demo.client_tables import custom_columns, event_table, server_table
 from sandbox.demo.commands import CommandEnvironment, CommandTooSlow, NeedsKubectl, Outcome
-from sandbox.objects import Obj
+from sandbox.objects import Obj, has_condition
 
 PLUGINS: Final = ("elasticquota", "podgroup")
 _WITHIN_SECONDS: Final = 20.0
@@ -104,7 +104,7 @@ class ClientCommands:
         condition = asked.condition.removeprefix("condition=")
         asked.kind, _, name = asked.target.partition("/")
         for one in [name] if name else self._names(asked.kind, asked.namespace):
-            self._until(asked, one, lambda found: _holds(found, condition))
+            self._until(asked, one, lambda found: has_condition(found, condition))
             yield f"{self._objects.title(asked.kind, one)} condition met"
 
     def _until(self, asked: argparse.Namespace, name: str, holds: Callable[[Obj | None], bool]) -> None:
@@ -219,8 +219,3 @@ def _verbs() -> _Parser:
 
 
 _PARSER: Final = _verbs()
-
-
-def _holds(obj: Obj | None, condition: str) -> bool:
-    found = ((obj or {}).get("status") or {}).get("conditions") or ()
-    return any(item["type"] == condition and item["status"] == "True" for item in found)

@@ -176,11 +176,18 @@ class Player:
         }
 
     def next_second(self, namespace: str) -> None:
-        """Wait until new pods are younger than all pods of a namespace: ages are whole seconds."""
+        """Wait until new pods are younger than all pods of a namespace: ages are whole seconds.
+
+        Victims are ordered by their start, so that each pod with a node must have started.
+        """
 
         def passed() -> bool:
-            created = [pod["metadata"]["creationTimestamp"] for pod in self._objects.list("pods", namespace)]
-            return all(datetime.fromisoformat(stamp).timestamp() + 1 <= time.time() for stamp in created)
+            pods = self._objects.list("pods", namespace)
+            stamps = [pod["metadata"]["creationTimestamp"] for pod in pods]
+            starts = [pod["status"].get("startTime", "") for pod in pods if pod["spec"].get("nodeName")]
+            return all(starts) and all(
+                datetime.fromisoformat(stamp).timestamp() + 1 <= time.time() for stamp in stamps + starts
+            )
 
         self.expect("a second has passed", passed)
 

@@ -20,6 +20,7 @@ from sandbox.demo.nodes import NODES, REAL_NODES
 from sandbox.demo.player import Player
 from sandbox.demo.recording import save
 from sandbox.demo.screen import Screen
+from sandbox.demo.view import View, command_to_view
 from scheduler_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from sandbox.demo.cluster import DemoCluster, RealPrograms
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+# The chapters that `--ui` plays: groups on a topology, a gang that waits, and quotas that lend to each other.
+WORTH_A_LOOK: Final = (12, 16, 17)
 CONFIG: Final = "examples/scheduler-config.yaml"
 _READY: Final = "Webhook and scheduler are running."
 _HOW_TO_READ: Final = "Each line that begins with $ is a command."
@@ -37,7 +40,8 @@ class Tour:
     """What is played, and how.
 
     `log` gets the output of scheduler and webhook, `record` a picture of the tour. `controllers` is the
-    directory with the programs of the real chapters.
+    directory with the programs of the real chapters. `view`: how the cluster is shown in a
+    browser afterwards.
     """
 
     numbers: Sequence[int]
@@ -46,6 +50,7 @@ class Tour:
     record: Path | None = None
     controllers: Path | None = None
     with_kubectl: bool = True
+    view: View | None = None
 
 
 def play(tour: Tour) -> None:
@@ -65,12 +70,18 @@ def play(tour: Tour) -> None:
             player = _player(tour, cluster, screen)
         screen.tell(f"{_READY} {_HOW_TO_READ}" if tour.with_kubectl else _READY)
         played, ending = steps(tour.numbers)
+        if tour.view is not None:
+            _fill(player, screen, played, quiet=tour.view.quiet)
+            tour.view.show(ROOT, cluster)
+            return
         _play_all(player, screen, played)
         if tour.record:
             save(screen.rows, tour.record)
         _play_ending(player, ending)
         for line in _left_out(player.left_out):
             screen.tell(line)
+        if not tour.record and tour.numbers == of_cluster(real=False):
+            screen.tell(f"\nSee such a cluster in a browser: {command_to_view()}")
 
 
 def _beginning(tour: Tour) -> str:
@@ -136,6 +147,17 @@ def _play_all(player: Player, screen: Screen, played: Iterable[Step]) -> None:
             player.do(f"kubectl delete namespace {' '.join(step.over)}")
         _play_unseen(player, screen, step.earlier)
         _play_chapter(player, step.number)
+
+
+def _fill(player: Player, screen: Screen, played: Iterable[Step], *, quiet: bool) -> None:
+    """Play for the sake of what is there afterwards."""
+    if not quiet:
+        _play_all(player, screen, played)
+        return
+    screen.quiet = True
+    with screen.waiting("filling the cluster"):
+        _play_all(player, screen, played)
+    screen.quiet = False
 
 
 def _play_ending(player: Player, row: str) -> None:

@@ -9,12 +9,12 @@ from typing import Final
 
 from sandbox.controllers import Controllers, start_controllers
 from sandbox.initial_objects import create_objects
-from sandbox.kinds.builtin import NODES
+from sandbox.kinds.builtin import CUSTOM_RESOURCE_DEFINITIONS, NODES
 from sandbox.nodes.kubelet import Kubelet
-from sandbox.objects import Obj
+from sandbox.objects import Obj, has_condition
 from sandbox.processes import ProcessEnded
 from sandbox.real.client import TokenClient
-from sandbox.real.control_plane import Binaries, ControlPlane
+from sandbox.real.control_plane import START_SECONDS, Binaries, ControlPlane, ControlPlaneFailed
 from sandbox.real.reflector import MirrorReflectors, MirrorStore
 from sandbox.real.registry import RemoteRegistry
 from sandbox.seeds.seeding import Seeded
@@ -26,6 +26,7 @@ _FLAGS: Final = (
 )
 _SETTLE_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.5
+_SERVED_POLL_SECONDS: Final = 0.1
 
 
 class RealCluster:
@@ -85,6 +86,23 @@ class RealCluster:
         for node in self._nodes:
             await registry.create(NODES, node)
         await create_objects(registry, self._objects)
+        await self._await_definitions(registry)
+
+    async def _await_definitions(self, registry: Registry) -> None:
+        """Wait until the kinds that were defined are served: whoever asks for one before gets a 404."""
+        deadline = asyncio.get_running_loop().time() + START_SECONDS
+        for obj in self._objects:
+            if obj["kind"] != CUSTOM_RESOURCE_DEFINITIONS.kind:
+                continue
+            name = obj["metadata"]["name"]
+            while not has_condition(
+                await registry.read(CUSTOM_RESOURCE_DEFINITIONS, "", name), "Established"
+            ):
+                if asyncio.get_running_loop().time() > deadline:
+                    raise ControlPlaneFailed(
+                        f"CustomResourceDefinition {name} is not established after {START_SECONDS:g} s"
+                    )
+                await asyncio.sleep(_SERVED_POLL_SECONDS)
 
     @property
     def registry(self) -> Registry:

@@ -12,12 +12,12 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from sandbox.certificates import write_certificates
 from sandbox.kubeconfig import write_kubeconfig
@@ -27,11 +27,17 @@ from scheduler_core.errors import ConfigError, MusterError
 HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 90.0
 STOP_SECONDS: Final = 20.0
+_ATTEMPTS: Final = 3
+T = TypeVar("T")
 NAMES: Final = ("etcd", "kube-apiserver")
 
 
 class ControlPlaneFailed(MusterError):
     """etcd or kube-apiserver did not start; the message ends with the last lines of its log."""
+
+
+class AddressInUse(ControlPlaneFailed):
+    """The program ended because another one listens on its port."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class ControlPlane:
             self._exits.callback(shutil.rmtree, self.folder, ignore_errors=True)
             self.ca_file, self.kubeconfig = self.folder / "ca.crt", self.folder / "kubeconfig"
             _write_secrets(self.folder, self.token)
-            store = self._start_etcd(self._binaries.etcd)
+            store = _on_free_ports(lambda: self._start_etcd(self._binaries.etcd))
             self._start_apiserver(self._binaries.apiserver, store)
             write_kubeconfig(self.kubeconfig, self.url, self.ca_file.read_bytes(), self.token)
             self._ready()
@@ -130,7 +136,12 @@ class ControlPlane:
         return client
 
     def _start_apiserver(self, binary: Path, store: str) -> None:
-        port = self._port or free_ports(1)[0]
+        if self._port:
+            self._start_apiserver_on(self._port, binary, store)
+        else:
+            _on_free_ports(lambda: self._start_apiserver_on(free_ports(1)[0], binary, store))
+
+    def _start_apiserver_on(self, port: int, binary: Path, store: str) -> None:
         self.url = f"https://{HOST}:{port}"
         process = self._start(
             "kube-apiserver",
@@ -183,6 +194,8 @@ class ControlPlane:
             except OSError:
                 pass
             time.sleep(0.1)
+        if process.poll() is not None and "address already in use" in self.log(name):
+            raise AddressInUse(f"{name} found its port taken; its log ends:\n{self.log(name)}")
         how = "is not ready" if process.poll() is None else f"ended with code {process.returncode}"
         raise ControlPlaneFailed(f"{name} {how}; its log ends:\n{self.log(name)}")
 
@@ -195,6 +208,14 @@ def _memory() -> str | None:
 def _write_secrets(folder: Path, token: str) -> None:
     write_certificates(folder, now())
     (folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
+
+
+def _on_free_ports(start: Callable[[], T]) -> T:
+    """Start a program; again on other ports if somebody took one that was free a moment ago."""
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(AddressInUse):
+            return start()
+    return start()
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Tells what was taken from whom, for whom and when, from Events and from `status.lastReclaim` of quotas.
+"""Tells what was taken from whom, for whom and when: from Events, from quotas, and as the scheduler noted it.
 
 One preemption is told several times: in an Event of each evicted pod, of the quota that gives back, of groups
 and owners, and in the status of the quota. Here each preemption is one record per namespace that lost by it.
@@ -16,8 +16,9 @@ import msgspec
 from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import EVENTS
 from scheduler_core.model.meta import ApiObject, Raw, decode
-from scheduler_core.model.names import EVENT_PREEMPTED, EVENT_RECLAIMED
+from scheduler_core.model.names import EVENT_PREEMPTED, EVENT_RECLAIMED, MOVES_FOR, RECLAIMS_FOR
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.quota_history import QuotaEviction
 from scheduler_core.model.resources import ResourceList, parse_resource_list
 from scheduler_core.model.timestamps import epoch, parse_time
 
@@ -29,7 +30,7 @@ _PREEMPTED_BY: Final = re.compile(
     r"preempted by (?P<pod>[^\s/]{1,253}/[^\s/]{1,253})(?: of (?P<group>[^()]{1,600}))? "
     r"\(priority -?\d{1,11}\)"
 )
-_FOR_QUOTA: Final = re.compile(r"which reclaims the min of ElasticQuota (?P<quota>[^\s;]{1,600})")
+_FOR_QUOTA: Final = re.compile(rf"(?:{RECLAIMS_FOR}|{MOVES_FOR}) ElasticQuota (?P<quota>[^\s;]{{1,600}})")
 _OF_QUOTA: Final = re.compile(r"(?P<count>\d{1,9}) pods? \((?P<pods>[^)]{1,2000})\) with (?P<amounts>\S*)")
 _MORE: Final = re.compile(r" and \d{1,9} more$")
 
@@ -37,9 +38,9 @@ _MORE: Final = re.compile(r" and \d{1,9} more$")
 class Reclaim(msgspec.Struct, frozen=True):
     """What one preemption took from one namespace. `time` is in seconds since the epoch.
 
-    `kind` is `reclaim` where a quota took its min back, else `preemption`. `quota` gave back (empty for a
-    preemption), for `by_quota`; `by` is the pod or group that took the place. `amounts` are known for
-    reclaims. `pods` are the names that are known, of `count` pods.
+    `kind` is `reclaim` where a quota took its min or its share back, else `preemption`. `quota` gave back
+    (empty for a preemption), for `by_quota`; `by` is the pod or group that took the place. `amounts` are
+    known for reclaims. `pods` are the names that are known, of `count` pods.
     """
 
     time: float
@@ -129,6 +130,21 @@ def record_of_status(quota: ElasticQuota) -> Reclaim | None:
         return None
     return Reclaim(
         time, "reclaim", quota.namespace, quota.key, last.by_quota, last.by, last.amounts, (), last.pods
+    )
+
+
+def record_of_eviction(eviction: QuotaEviction) -> Reclaim:
+    """The record of what the scheduler noted itself."""
+    return Reclaim(
+        eviction.time,
+        "reclaim" if eviction.by_quota else "preemption",
+        eviction.namespace,
+        eviction.quota,
+        eviction.by_quota,
+        eviction.by,
+        eviction.amounts,
+        eviction.pods,
+        eviction.count,
     )
 
 

@@ -31,7 +31,7 @@ from scheduler_core.logs import fields
 from scheduler_core.model import names
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.pods.pod import Pod, parse_pod
-from scheduler_core.model.writes import Bind, Evict, Write
+from scheduler_core.model.writes import Bind, Evict, Write, target
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +78,7 @@ class ApiDispatcher:
             EventAggregator(home, waiting),
             waiting,
             wall,
+            metrics.write_failed,
         )
 
     @property
@@ -213,6 +214,8 @@ class ApiDispatcher:
                 self._bound(decision, timing)
                 return
         self._metrics.bind_failed(decision, timing, self._wall())
+        if not isinstance(error, Conflict | NotFound):
+            self._metrics.write_failed(target(decision.bind))
         self._report(BindFailed(decision, str(error), seen))
         note = f"binding to {decision.node} failed: {error}"
         self._event(
@@ -276,6 +279,7 @@ class ApiDispatcher:
             log.warning("evicting: %s", error, extra=fields(pod=pod.key, preemptor=preemptor.key))
             # If the pod is gone or was replaced, the watch reports it.
             if not isinstance(error, Conflict | NotFound):
+                self._metrics.write_failed(target(write))
                 self._report(EvictFailed(decision, str(error)))
             return
         log.info("evicted", extra=fields(pod=pod.key, preemptor=preemptor.key))
@@ -297,6 +301,7 @@ class ApiDispatcher:
         # After a conflict, or if the object is gone, the watch event leads to the next decision.
         if not isinstance(error, Conflict | NotFound):
             log.warning("a write failed: %s", error)
+            self._metrics.write_failed(target(write))
         self._report(WriteFailed(write, str(error)))
 
     def _event(

@@ -13,13 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
-from scheduler_core.decoding import decode
 from scheduler_core.errors import MusterError
+from scheduler_core.kube.access_reviews import AccessReviews
 from scheduler_core.kube.client import Client
-from scheduler_core.model.kinds import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
-from scheduler_core.model.writes import Create
 
 # Seconds for which a result is cached; a revoked right ends after this time at the latest.
 HOLDS_SECONDS: Final = 10.0
@@ -34,31 +30,11 @@ Answer = tuple[int, str]
 _BUSY: Final[Answer] = (503, "too many requests wait for authorization")
 
 
-class _User(msgspec.Struct):
-    username: str = ""
-    uid: str = ""
-    groups: list[str] = []
-    extra: dict[str, list[str]] = {}
-
-
-class _Status(msgspec.Struct):
-    """The status of a TokenReview or a SubjectAccessReview."""
-
-    authenticated: bool = False
-    user: _User = msgspec.field(default_factory=_User)
-    allowed: bool = False
-    denied: bool = False
-
-
-class _Review(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
 class DelegatedAuthorizer:
     """The gate of the HTTP port. Thread-safe."""
 
     def __init__(self, client: Client, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._client = client
+        self._reviews = AccessReviews(client)
         self._monotonic = monotonic
         self._waiting = threading.Semaphore(MOST_WAITING)
         self._asking = threading.Lock()
@@ -108,18 +84,12 @@ class DelegatedAuthorizer:
 
     def _ask(self, path: str, token: str) -> Answer:
         try:
-            known = self._status(Create(TOKEN_REVIEWS, "", {"spec": {"token": token}}))
-            user = known.user
-            if not known.authenticated or not user.username:
+            user = self._reviews.user_of(token)
+            if user is None:
                 return 401, "the API server does not know this token"
-            who = {"user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
-            about = {"nonResourceAttributes": {"path": path, "verb": "get"}}
-            access = self._status(Create(SUBJECT_ACCESS_REVIEWS, "", {"spec": {**who, **about}}))
-        except (MusterError, msgspec.MsgspecError) as error:
+            allowed = self._reviews.may_get_path(user, path)
+        except MusterError as error:
             return 503, f"the API server could not be asked: {error}"
-        if access.allowed and not access.denied:
+        if allowed:
             return 200, ""
         return 403, f"user {user.username} cannot get path {path}"
-
-    def _status(self, review: Create) -> _Status:
-        return decode(self._client.create(review), _Review).status

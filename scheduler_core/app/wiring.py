@@ -16,12 +16,14 @@ from scheduler_core.app.extenders.chain import ExtenderChain
 from scheduler_core.app.extenders.metrics import ExtenderMetrics
 from scheduler_core.app.failures.event_aggregator import aggregation_object
 from scheduler_core.app.failures.malformed_pods import MalformedPods
+from scheduler_core.app.history_end import EndingWriter, store_rest
 from scheduler_core.app.load_reporter import LoadReporter, LoadView, load_view
 from scheduler_core.app.loop.clock import SteadyClock
 from scheduler_core.app.loop.inbox import ExtenderAnswered, StateQuery
 from scheduler_core.app.loop.loop import Loop
 from scheduler_core.app.loop.progress import Watchdog, call_stack
 from scheduler_core.app.metrics.metrics import SampledMetrics, SchedulerMetrics, WatchMetrics
+from scheduler_core.app.metrics.quota_seconds import QuotaSecondsMetrics, ResourceSeconds
 from scheduler_core.app.metrics.sample import Sample, take_sample
 from scheduler_core.app.raw_nodes import RawNodes
 from scheduler_core.config import SchedulerConfiguration
@@ -34,6 +36,7 @@ from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
 from scheduler_core.controllers.problem_events import AnnotationProblems, CollectPolicyProblems
 from scheduler_core.controllers.quota_flavor_status import QuotaFlavorStatus
 from scheduler_core.controllers.quota_group_status import QuotaGroupStatus
+from scheduler_core.controllers.quota_history import QuotaHistory
 from scheduler_core.controllers.quota_status import QuotaStatus, enforcing
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
 from scheduler_core.engine.profile_settings import wants_composites
@@ -44,12 +47,13 @@ from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
 from scheduler_core.kube.watch.reading import ObjectReader, ReadObject
-from scheduler_core.kube.watch.reflector import Reflector
+from scheduler_core.kube.watch.reflector import Reflector, level_of
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.kube.writes.recorder import EventRecorder
 from scheduler_core.kube.writes.writer import ApiWriter
 from scheduler_core.logs import fields
-from scheduler_core.model.kinds import PODS, Resource
+from scheduler_core.model.config_map import parse_config_map
+from scheduler_core.model.kinds import CONFIG_MAPS, PODS, Resource
 from scheduler_core.model.names import DEFAULT_SCHEDULER
 from scheduler_core.model.pods.pod import Pod, parse_pod
 from scheduler_core.model.pods.pod_reader import PodReader, RawSpecPod
@@ -90,20 +94,15 @@ class RunningScheduler:
         plugins = plugins or load_plugins()
         beside = Extenders(config.extenders) if config.extenders else None
         profiles = build_profiles(config, plugins.factories, plugins.points, beside)
-        scheduler = Scheduler(
-            ClusterState(),
-            profiles,
-            initial_backoff=float(config.pod_initial_backoff_seconds),
-            max_backoff=float(config.pod_max_backoff_seconds),
-            clock=time.perf_counter,
-        )
-        scheduler.state.topology.solvers = load_solvers()
+        scheduler = _scheduler(config, profiles)
         wall = wall or SteadyClock()
         self._wall = wall
         self.metrics = SchedulerMetrics(VERSION, profiles)
         self._watched = (*WATCHED[:-1], COMPOSITES, WATCHED[-1]) if wants_composites(profiles) else WATCHED
         resources = [resource for resource, _ in self._watched]
-        controllers = _controllers(profiles)
+        history_namespace = config.leader_election.resource_namespace
+        self.history = QuotaHistory(scheduler.state, scheduler.queue.demand, history_namespace, identity)
+        controllers = [*_controllers(profiles), self.history]
         if manage_node_metrics or report_node_metrics:
             policy = NodeMetricPolicy(only_own=not manage_node_metrics, creates=not report_node_metrics)
             controllers += [policy, CollectPolicyProblems()]
@@ -119,6 +118,7 @@ class RunningScheduler:
             on_error=partial(log.warning, "events: %s"),
             wall=wall,
         )
+        self._ending = EndingWriter(client, history_namespace, may_write)
         self._watchdog = Watchdog(self.loop.heartbeat)
         self.metrics.oldest_event.set_function(self.loop.lag.age)
         watching = Client(client.session)
@@ -138,12 +138,13 @@ class RunningScheduler:
         record, submit = self.recorder.record, self.dispatcher.submit_write
         read = partial(_read_pod, pods := PodReader())
         self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, read)
-        self.reflectors = self._reflectors(watching, pods)
+        self.reflectors = self._reflectors(watching, pods, history_namespace)
         self.reporter = (
             LoadReporter(watching, self._load_view, may_write, wall) if report_node_metrics else None
         )
         self.metrics.add(WatchMetrics(self.reflectors, lambda: self.loop.synced))
         self.metrics.add(SampledMetrics(self.sample))
+        self.metrics.add(QuotaSecondsMetrics(self._quota_seconds))
         self._thread = threading.Thread(target=self.loop.run, name="loop", daemon=True)
 
     def _extender_calls(self, config: SchedulerConfiguration, client: Client) -> ExtenderChain:
@@ -158,10 +159,11 @@ class RunningScheduler:
             ExtenderMetrics(self.metrics.registry),
         )
 
-    def _reflectors(self, client: Client, pods: PodReader) -> list[Reflector]:
+    def _reflectors(self, client: Client, pods: PodReader, history_namespace: str) -> list[Reflector]:
         """One reflector per watched resource; all send events to the loop's inbox."""
         readers: dict[Resource, Parse | ObjectReader] = dict(self._watched)
         readers[PODS] = ObjectReader(RawSpecPod, self.malformed_pods.make)
+        readers[CONFIG_MAPS] = partial(parse_config_map, history_namespace=history_namespace)
         put = self.loop.inbox.put
 
         def put_pod(event: Event) -> None:
@@ -204,6 +206,8 @@ class RunningScheduler:
         """Stop scheduling and finish bindings in flight, for at most `timeout` seconds."""
         self.loop.stop()
         self._thread.join(timeout)
+        if self.loop.dispatcher is not None and not self._thread.is_alive():
+            store_rest(self.history, self.loop.scheduler.state, self._ending, self._wall())
         self.dispatcher.stop(timeout)
         self.metrics.leader.set(0)
 
@@ -244,9 +248,16 @@ class RunningScheduler:
     def sample(self) -> Sample | None:
         """Gauges of this moment, or None if the loop did not answer in time."""
         try:
-            return self.ask(take_sample)
+            return self.ask(lambda scheduler: take_sample(scheduler, self._wall()))
         except LoopBusy:
             return None
+
+    def _quota_seconds(self) -> ResourceSeconds:
+        """What quotas did since the start; empty if the loop did not answer in time."""
+        try:
+            return self.ask(lambda scheduler: self.history.totals(self._wall()))
+        except LoopBusy:
+            return {}
 
     def problem(self) -> str:
         """Why the process cannot work any more, or empty."""
@@ -286,7 +297,7 @@ def report_watch(resource: Resource, error: Exception) -> None:
         text = "%s.%s: not served by this cluster; followed from the moment it is"
         log.info(text, resource.plural, resource.group)
     else:
-        log.warning("watching: %s", error)
+        log.log(level_of(error), "watching: %s", error)
 
 
 def _want_nodes(config: SchedulerConfiguration) -> bool:
@@ -295,6 +306,19 @@ def _want_nodes(config: SchedulerConfiguration) -> bool:
         not extender.node_cache_capable and (extender.filter_verb or extender.prioritize_verb)
         for extender in config.extenders
     )
+
+
+def _scheduler(config: SchedulerConfiguration, profiles: Mapping[str, Profile]) -> Scheduler:
+    """The engine with an empty cluster."""
+    scheduler = Scheduler(
+        ClusterState(),
+        profiles,
+        initial_backoff=float(config.pod_initial_backoff_seconds),
+        max_backoff=float(config.pod_max_backoff_seconds),
+        clock=time.perf_counter,
+    )
+    scheduler.state.topology.solvers = load_solvers()
+    return scheduler
 
 
 def _controllers(profiles: Mapping[str, Profile]) -> list[Controller]:

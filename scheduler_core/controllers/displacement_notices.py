@@ -17,11 +17,11 @@ from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.meta import OwnerReference
 from scheduler_core.model.names import EVENT_PREEMPTED, EVENT_RECLAIMED
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.quotas.elastic_quota import LastReclaim
-from scheduler_core.model.resources import ResourceList, add_to
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota, LastReclaim
+from scheduler_core.model.resources import add_to
 from scheduler_core.model.timestamps import format_time
 from scheduler_core.model.writes import Create, Write
-from scheduler_core.quota.ledger import charged
+from scheduler_core.quota.ledger import QuotaLedger, charged
 from scheduler_core.quota.policy import relevant
 from scheduler_core.quota.reservations.usage import amounts_text
 from scheduler_core.state.cluster import ClusterState
@@ -94,8 +94,7 @@ def _quota(state: ClusterState, found: Displacement, now: float) -> list[Write]:
     quota = found.quota
     if quota is None:
         return []
-    governed = relevant(state.ledger, quota)
-    amounts = {name: value for name, value in _sum(found.victims).items() if name in governed}
+    amounts = taken_amounts(state.ledger, quota, found.victims)
     reclaim = LastReclaim(format_time(now), found.by_quota, found.by, amounts, len(found.victims))
     state.displacements.reclaims[quota.namespace] = reclaim
     state.quota_dirty.add(quota.namespace)
@@ -105,11 +104,12 @@ def _quota(state: ClusterState, found: Displacement, now: float) -> list[Write]:
     return [_event(about, found, pods, note, now)]
 
 
-def _sum(pods: Iterable[Pod]) -> ResourceList:
-    total: dict[str, int] = {}
+def taken_amounts(ledger: QuotaLedger, quota: ElasticQuota, pods: Iterable[Pod]) -> dict[str, int]:
+    """What pods of a quota request of the resources that it governs."""
+    governed, total = relevant(ledger, quota), dict[str, int]()
     for pod in pods:
         add_to(total, charged(pod.requests))
-    return total
+    return {name: value for name, value in total.items() if name in governed}
 
 
 def _count(pods: Iterable[Pod]) -> str:

@@ -24,11 +24,13 @@ from scheduler_core.model.names import (
     EVICTED_BY_PRIORITY,
     EVICTED_FAIRLY,
     EVICTED_FOR_MIN,
+    MOVES_FOR,
     PREEMPTED_BY,
     PREEMPTING_MEMBER,
     REASON_INVALID_TOPOLOGY,
     REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
+    RECLAIMS_FOR,
 )
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quantity import format_resource
@@ -220,7 +222,7 @@ def eviction_message(
     parts = ", ".join(f"{name}={format_resource(name, value)}" for name, value in amounts.items())
     uses = above_max_text(state.ledger, other)
     passed = f" and {uses}" if uses else ""
-    why = "a fair move for" if fair else "which reclaims the min of"
+    why = MOVES_FOR if fair else RECLAIMS_FOR
     return f"{text}, {why} ElasticQuota {own.key}; ElasticQuota {other.key} borrows {parts}{passed}"
 
 

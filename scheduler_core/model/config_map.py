@@ -17,18 +17,20 @@ from scheduler_core.model.collect_policy import parse_collect_config
 from scheduler_core.model.groups.gang import faulty_group, gang_of_group
 from scheduler_core.model.groups.topology import parse_group, parse_topology
 from scheduler_core.model.meta import ApiObject, NamespacedObject, ObjectMeta, Raw, decode, identity_of
+from scheduler_core.model.quotas.quota_history import BINARY_KEY, TEXT_KEY, Payload, day_of_name
 
 TOPOLOGY: Final = "topology"
 GROUP: Final = "group"
 COLLECT_POLICY: Final = "collect-policy"
+HISTORY: Final = "history"
 
 
 class ConfigMap(NamespacedObject, frozen=True, eq=False):
     """A ConfigMap. `role` says what it is for Muster, empty for all others.
 
-    `content` is what its data says: a TopologySpec, a Gang for a group, a CollectConfig; None where `problem`
-    says what is wrong (a faulty group is a Gang all the same, with the problem in it). `data` is kept for the
-    roles only.
+    `content` is what its data says: a TopologySpec, a Gang for a group, a CollectConfig, the Payload of a
+    day of history; None where `problem` says what is wrong (a faulty group is a Gang all the same, with the
+    problem in it). `data` is kept for the roles only.
     """
 
     uid: str = ""
@@ -42,6 +44,7 @@ class ConfigMap(NamespacedObject, frozen=True, eq=False):
 
 class _DataWire(ApiObject, frozen=True, rename="camel"):
     data: dict[str, str] | None = None
+    binary_data: dict[str, str] | None = None
 
 
 class ConfigMapReader(msgspec.Struct, frozen=True):
@@ -80,9 +83,28 @@ READERS: Final = (
 )
 
 
-def parse_config_map(raw: Raw) -> ConfigMap:
-    """Read a ConfigMap. Raises ModelError only where the object itself is malformed."""
+def history_payload(raw: Raw) -> Payload:
+    """What the ConfigMap of a day of history holds, unread. Raises ModelError."""
+    wire = decode(raw, _DataWire, "ConfigMap")
+    return Payload((wire.data or {}).get(TEXT_KEY, ""), (wire.binary_data or {}).get(BINARY_KEY, ""))
+
+
+def parse_config_map(raw: Raw, history_namespace: str = "") -> ConfigMap:
+    """Read a ConfigMap. Raises ModelError only where the object itself is malformed.
+
+    `history_namespace` is where the history of quotas is kept. There the name makes it, whatever the labels.
+    """
     meta = identity_of(raw)
+    if meta.namespace == history_namespace and day_of_name(meta.name) is not None:
+        return ConfigMap(
+            meta.namespace,
+            meta.name,
+            meta.uid,
+            meta.resource_version,
+            meta.created,
+            HISTORY,
+            history_payload(raw),
+        )
     reader = next((reader for reader in READERS if reader.wants(meta)), None)
     role = reader.role if reader is not None else ""
     found = ConfigMap(

@@ -47,6 +47,7 @@ CLUSTER_TOPOLOGY_PLACEMENT_GROUP: Final = "ClusterTopologyPlacementGroup"
 EVICTED_FOR_MIN: Final = "reclaim"
 EVICTED_FAIRLY: Final = "fair"
 EVICTED_BY_PRIORITY: Final = "priority"
+EVICTION_RULES: Final = (EVICTED_FOR_MIN, EVICTED_FAIRLY, EVICTED_BY_PRIORITY)
 WAITED_FOR_QUOTA: Final = "quota"
 WAITED_FOR_GANG: Final = "gang"
 WAITED_FOR_TOPOLOGY: Final = "topology"
@@ -112,6 +113,12 @@ WEIGHT_ANNOTATION: Final = "muster.dev/weight"
 MIN_RUNTIME_ANNOTATION: Final = "muster.dev/min-runtime"
 RECLAIM_MIN_RUNTIME_ANNOTATION: Final = "muster.dev/reclaim-min-runtime"
 CHECKPOINTED_AT_ANNOTATION: Final = "muster.dev/checkpointed-at"
+# On ElasticQuotas: prices per resource unit and hour, `nvidia.com/gpu=2.5,cpu=0.03`.
+PRICE_ANNOTATION: Final = "muster.dev/price"
+# On the ConfigMaps that hold the history of quotas, one per day; and the prefix of their names.
+HISTORY_LABEL: Final = "muster.dev/history"
+HISTORY_LABEL_VALUE: Final = "true"
+HISTORY_PREFIX: Final = "muster-history-"
 # Before the name of a QuotaFlavor: the resource that counts use on its nodes.
 FLAVOR_PREFIX: Final = "flavor.muster.dev/"
 # On ElasticQuotas: the QuotaGroup that the quota belongs to.
@@ -168,6 +175,9 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 # preemptor follows, and its group if the whole group preempts.
 PREEMPTED_BY: Final = "preempted by "
 PREEMPTING_MEMBER: Final = " of "
+# What follows in the message where another quota takes: before its ElasticQuota.
+RECLAIMS_FOR: Final = "which reclaims the min of"
+MOVES_FOR: Final = "a fair move for"
 REASON_UNSCHEDULABLE: Final = "Unschedulable"
 REASON_SCHEDULING_GATED: Final = "SchedulingGated"
 REASON_INFEASIBLE: Final = "Infeasible"
@@ -175,6 +185,7 @@ REASON_SCHEDULER_ERROR: Final = "SchedulerError"
 REASON_PREEMPTION: Final = "PreemptionByScheduler"
 REASON_INVALID_ANNOTATION: Final = "InvalidAnnotation"
 REASON_INVALID_COLLECT_POLICY: Final = "InvalidCollectPolicy"
+REASON_INVALID_HISTORY: Final = "InvalidHistory"
 REASON_INVALID_TOPOLOGY: Final = "InvalidTopology"
 QUOTA_ENFORCED: Final = "Enforced"
 QUOTA_NO_PLUGIN: Final = "NoPlugin"
@@ -183,6 +194,12 @@ QUOTA_ABOVE_MAX: Final = "AboveMax"
 # The conditions of QuotaFlavors and QuotaGroups.
 QUOTA_FLAVOR_VALID: Final = "Valid"
 QUOTA_GROUP_VALID: Final = "Valid"
+
+# What the history of quotas counts, as its ConfigMaps and the metric name it
+USED: Final = "used"
+BORROWED: Final = "borrowed"
+LENT: Final = "lent"
+WAITING: Final = "waiting"
 
 # Events
 EVENT_SCHEDULED: Final = "Scheduled"

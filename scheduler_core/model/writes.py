@@ -89,3 +89,16 @@ def pod_status_patch(namespace: str, name: str, uid: str, status: Mapping[str, A
 
 
 Write = Create | Patch | Replace | Delete | Bind | Evict
+
+
+def target(write: Write) -> str:
+    """What a write is sent to, as in rules of RBAC: `podgroups`, `pods/status`, `pods/binding`."""
+    match write:
+        case Bind():
+            return "pods/binding"
+        case Evict():
+            return PODS.plural
+        case Patch() | Replace():
+            return "/".join(filter(None, (write.resource.plural, write.subresource)))
+        case _:
+            return write.resource.plural

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -53,6 +53,14 @@ def _key_in(resource: Resource, namespace: str, name: str) -> Key:
     return kind, namespace if resource.namespaced else "", name
 
 
+class StoredObject(Protocol):
+    """An object that is decoded when somebody needs it."""
+
+    def read(self) -> Object:
+        """The object as a dict."""
+        ...
+
+
 class Unread(msgspec.Struct, frozen=True):
     """An object as JSON, as a server listed it; a list's items have no `kind` and `apiVersion`."""
 
@@ -73,7 +81,7 @@ class Objects:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._objects: dict[Key, Object | Unread] = {}
+        self._objects: dict[Key, Object | StoredObject] = {}
         self._serial = 0
 
     def copy(self, clock: Callable[[], float]) -> Objects:
@@ -82,7 +90,7 @@ class Objects:
         twin._objects, twin._serial = dict(self._objects), self._serial
         return twin
 
-    def adopt(self, key: Key, obj: Unread) -> None:
+    def adopt(self, key: Key, obj: StoredObject) -> None:
         """Add or replace an object as a server holds it. It is decoded when somebody needs it."""
         self._objects[key] = obj
 
@@ -108,13 +116,13 @@ class Objects:
     def get(self, key: Key) -> Object | None:
         """The object, or None."""
         found = self._objects.get(key)
-        if isinstance(found, Unread):
+        if found is not None and not isinstance(found, dict):
             found = self._objects[key] = found.read()
         return found
 
     def _pop(self, key: Key) -> Object:
         found = self._objects.pop(key)
-        return found.read() if isinstance(found, Unread) else found
+        return found if isinstance(found, dict) else found.read()
 
     def all(self, kind: str) -> list[Object]:
         """All objects of a kind, of any API group, in order of creation."""

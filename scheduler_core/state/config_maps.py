@@ -53,6 +53,10 @@ class ConfigMapTable:
         changed = self._moved(self._known.pop(gone.key, None), None)
         return self._barely(changed, gone, before)
 
+    def with_role(self, role: str) -> list[ConfigMap]:
+        """The ConfigMaps that have a role for the scheduler."""
+        return [found for found in self._known.values() if found.role == role]
+
     def get(self, key: str) -> ConfigMap | None:
         """A ConfigMap with a role for the scheduler, by `namespace/name`."""
         return self._known.get(key)

@@ -35,8 +35,17 @@ class Displacements:
     def __init__(self) -> None:
         self.pending: list[Displacement] = []
         self.reclaims: dict[str, LastReclaim] = {}
+        self._followers: list[list[Displacement]] = []
+
+    def follow(self) -> list[Displacement]:
+        """A list to which every displacement is added that is taken from now on; the caller empties it."""
+        taken: list[Displacement] = []
+        self._followers.append(taken)
+        return taken
 
     def take(self) -> list[Displacement]:
         """The pending displacements, which are no longer pending."""
         found, self.pending = self.pending, []
+        for taken in self._followers:
+            taken.extend(found)
         return found

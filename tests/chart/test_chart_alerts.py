@@ -10,9 +10,13 @@ import pytest
 import yaml
 
 from tests.chart.rendering import CHART, objects, of_kind
+from tests.support.dashboard import OF_TARGETS, labels_of, metrics_of
+from tests.support.exposed_metrics import exposed
 
 ROOT = Path(__file__).parents[2]
 ALERTS: list[dict[str, Any]] = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())["alerts"]
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+EXPOSED = exposed()
 RUNBOOKS = (ROOT / "docs" / "runbooks.md").read_text()
 DOCUMENTED = set(
     re.findall(
@@ -39,8 +43,38 @@ def test_alert_asks_for_metrics_that_exist(alert: dict[str, Any]) -> None:
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
 def test_alert_does_not_depend_on_the_number_of_replicas(alert: dict[str, Any]) -> None:
     """Each replica has series of its own: comparing them unaggregated matches many with many."""
-    for side in re.split(r" (?:[<>]=?|==|-|or) ", alert["expr"]):
+    for side in re.split(r"\s(?:[<>]=?|==|-|or|and(?! on))\s", alert["expr"]):
+        # What decides between the replicas stands inside of the sum: `muster_leader == 1`.
         assert not metrics(side) or re.match(r"\(*(sum|min|max|histogram_quantile)\b", side), side
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_alert_leaves_out_kube_scheduler(alert: dict[str, Any]) -> None:
+    """It exposes metrics of the same names; it has no muster_leader."""
+    shared = [name for name in metrics(alert["expr"]) if name.startswith("scheduler_")]
+    assert alert["expr"].count("and on (job, instance)") >= len(shared)
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_alert_selects_and_tells_by_labels_that_exist(alert: dict[str, Any]) -> None:
+    known = OF_TARGETS.union(*(EXPOSED[name] for name in metrics_of(alert["expr"])))
+    assert labels_of(alert["expr"]) <= known
+    told = set(re.findall(r"\$labels\.(\w+)", alert["summary"] + alert["description"]))
+    kept = re.search(r"\bby \(([^)]*)\)", alert["expr"])
+    assert told <= ({label.strip() for label in kept[1].split(",")} if kept else set())
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_alert_says_what_happens_and_what_follows(alert: dict[str, Any]) -> None:
+    assert alert["summary"].endswith(".")
+    assert len(alert["description"].split()) > 5
+    assert alert["description"] != alert["summary"]
+
+
+def test_the_document_lists_every_alert_with_its_severity() -> None:
+    section = OPERATIONS.partition("\n## Alerts\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| \[(\w+)\]\(runbooks\.md#(\w+)\) \| (\w+) \|", section, re.M)
+    assert rows == [(alert["alert"], alert["alert"].lower(), alert["severity"]) for alert in ALERTS]
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])

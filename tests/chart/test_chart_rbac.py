@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 import yaml
 
+from kubectl_plugin.live.lists import BESIDE
 from scheduler_core.app.load_reporter import NODE_USAGE, POD_USAGE
 from scheduler_core.model import kinds
 from scheduler_core.model.admission_webhooks import NAME
 from scheduler_core.model.groups.gang import RESOURCES
 from scheduler_core.model.kinds import Resource
+from scheduler_core.model.names import HISTORY_PREFIX, SAKKARA_GROUP_LABEL
 from scheduler_core.model.watched import WATCHED as SCHEDULER_WATCHED
 from tests.chart.api_calls import Call, calls
 from tests.chart.rendering import CASES, CHART, NAMESPACE, Obj, objects, of_kind
@@ -35,6 +37,13 @@ CODE = {
         for name in ("app", "engine", "controllers", "plugins", "framework", "state", "kube")
     ),
     "webhook": ("webhook",),
+    # What it takes from the command line's modules stands with it: other commands have the user's own rights.
+    "console": (
+        "kubectl_plugin/console",
+        "kubectl_plugin/cluster/reflectors.py",
+        "kubectl_plugin/live/configuration.py",
+        "scheduler_core/kube/access_reviews.py",
+    ),
 }
 
 # verb, API group, resource or resource/subresource
@@ -43,6 +52,8 @@ Right = tuple[str, str, str]
 # Which file of rules a request belongs to, where it is not the component's main one.
 PARTS = {
     "scheduler_core/kube/lease.py": "scheduler-own-namespace",
+    "scheduler_core/controllers/history_day_file.py": "scheduler-own-namespace",
+    "scheduler_core/controllers/quota_history.py": "scheduler-own-namespace",
     "scheduler_core/controllers/topology_group_status.py": "scheduler-topology",
     "scheduler_core/engine/gang/topology_placement.py": "scheduler-topology",
     "scheduler_core/controllers/gang_budgets.py": "scheduler-gang-budgets",
@@ -59,6 +70,8 @@ GANG_OWNERS = tuple(
     Resource(entry.group, entry.version, entry.resource, entry.kind) for entry in built_in().entries
 )
 CONFIGURATIONS = (kinds.VALIDATING_WEBHOOKS, kinds.MUTATING_WEBHOOKS)
+
+CONSOLE_WATCHED = (*(kind for kind, _ in SCHEDULER_WATCHED), *BESIDE, kinds.JOBS)
 
 # Requests whose resource is a variable: what it can be.
 VARIABLE: dict[Call, tuple[Resource, ...]] = {
@@ -86,6 +99,8 @@ VARIABLE: dict[Call, tuple[Resource, ...]] = {
     ),
     Call("webhook/view/owners.py", "get"): WORKLOADS,
     Call("webhook/owner_gangs/finder.py", "get"): GANG_OWNERS,
+    Call("kubectl_plugin/console/cluster/feeds.py", "list"): CONSOLE_WATCHED,
+    Call("kubectl_plugin/cluster/reflectors.py", "watch"): CONSOLE_WATCHED,
     Call("webhook/process.py", "watch"): (*(kind for kind, _ in WEBHOOK_WATCHED), *WORKLOADS),
 }
 # One call site that is a request of several parts.
@@ -188,7 +203,7 @@ def test_no_right_is_granted_twice(part: str) -> None:
 
 def test_calls_named_in_the_tables_exist_in_the_code() -> None:
     """A table that outlives its call site would hide the next one."""
-    present = calls(*CODE["scheduler"], *CODE["webhook"])
+    present = calls(*(folder for folders in CODE.values() for folder in folders))
     assert {*VARIABLE, *ELSEWHERE, *CARRIERS, *BY_OTHERS} - present == set()
     assert {path for path in PARTS if not (Path(CHART).parents[1] / path).exists()} == set()
 
@@ -196,6 +211,7 @@ def test_calls_named_in_the_tables_exist_in_the_code() -> None:
 # What is rendered
 
 
+POLICY = "ValidatingAdmissionPolicy"
 AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
@@ -235,14 +251,29 @@ def test_secrets_and_webhook_configurations_are_reached_by_name_alone(case: str)
             assert "secrets" not in rule["resources"] or rule["resourceNames"] == [
                 "muster-webhook-certificate"
             ]
-            assert rule["verbs"] == ["create"] or rule["resourceNames"]
+            # The names of the history's ConfigMaps tell days: a policy limits them.
+            history = rule["resources"] == ["configmaps"] and role["metadata"]["name"] == "muster-scheduler"
+            assert history or rule["verbs"] == ["create"] or rule["resourceNames"]
+
+
+def test_a_policy_names_the_config_maps_that_the_scheduler_may_write() -> None:
+    """As the code names them."""
+    policies = {item["metadata"]["name"]: item["spec"] for item in of_kind(objects("default"), POLICY)}
+    spec = policies["muster-scheduler-configmaps"]
+    (account,) = spec["matchConditions"]
+    assert account["expression"].endswith(f"== 'system:serviceaccount:{NAMESPACE}:muster-scheduler'")
+    variables = {item["name"]: item["expression"] for item in spec["variables"]}
+    assert f"request.namespace == '{NAMESPACE}'" in variables["history"].replace('"', "'")
+    assert variables["history"].endswith(f"startsWith('{HISTORY_PREFIX}')")
+    assert variables["group"].endswith(f"'{SAKKARA_GROUP_LABEL}' in oldObject.metadata.labels")
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_role_is_given_to_the_one_account_it_is_for(case: str) -> None:
     found = objects(case)
     accounts = {item["metadata"]["name"] for item in of_kind(found, "ServiceAccount")}
-    assert accounts == {"muster-scheduler", "muster-webhook"}
+    console = {"muster-console"} if case == "everything" else set()
+    assert accounts == {"muster-scheduler", "muster-webhook"} | console
     bound = set()
     for kind in ("ClusterRoleBinding", "RoleBinding"):
         for binding in of_kind(found, kind):
@@ -289,6 +320,8 @@ def test_every_role_is_given_to_the_one_account_it_is_for(case: str) -> None:
                 "webhook-added-gang-owners",
                 "webhook-adoption",
                 "webhook-ca-bundle",
+                "console",
+                "console-composite-groups",
             },
         ),
     ],

@@ -57,6 +57,8 @@ REFUSED = {
     "another name that no event can carry": (f"scheduler.alsoKnownAs={{{'a' * 64}}}", "alsoKnownAs"),
     "another name with an empty part": ("scheduler.alsoKnownAs={a..b}", "alsoKnownAs"),
     "an address range that is none": ("networkPolicy.apiServerCIDRs[0]=everywhere", "apiServerCIDRs"),
+    "a label of a dashboard that is none": ("grafanaDashboard.label=grafana dashboard", "label"),
+    "a value of a label that is none": ("grafanaDashboard.labelValue=a b", "labelValue"),
     "a class above what users may have": ("priorityClass.value=2000000000", "value"),
 }
 

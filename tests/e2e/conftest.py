@@ -51,8 +51,10 @@ def kubectl() -> Path:
 def server(request: pytest.FixtureRequest, kubectl: Path) -> Iterator[Server]:
     """A running API server with Muster's CRDs."""
     with _start(request.param) as running:
-        Cluster(running, kubectl, request.param).kubectl("apply", "-f", str(CRDS))
+        cluster = Cluster(running, kubectl, request.param)
+        cluster.kubectl("apply", "-f", str(CRDS))
         await_established(running)
+        cluster.forget_kinds()
         yield running
 
 

@@ -62,6 +62,10 @@ def accepted(cluster: Cluster, namespace: str, minimum: int) -> bool:
     return True
 
 
+# The server is away for as long as etcd and kube-apiserver take to start.
+PATIENT = ("--leader-elect-lease-duration=90s", "--leader-elect-renew-deadline=80s")
+
+
 def test_a_restored_etcd_is_believed(plane: FaultPlane, tmp_path: Path) -> None:
     cluster = Cluster(plane, NO_KUBECTL, "kube-apiserver")
     namespace = cluster.namespace("restored")
@@ -69,7 +73,7 @@ def test_a_restored_etcd_is_believed(plane: FaultPlane, tmp_path: Path) -> None:
         create_node(cluster, f"node-{number}", "8")
     webhook = WebhookProcess(plane, tmp_path / "webhook.log", "--register")
     try:
-        with scheduler(cluster, tmp_path, elect=True) as process:
+        with scheduler(cluster, tmp_path, *PATIENT, elect=True) as process:
             create_quota(cluster, namespace, {"cpu": str(MAX)}, {"cpu": str(MAX)})
             for number in range(4):
                 create_pod(cluster, namespace, f"before-{number}")

@@ -48,6 +48,8 @@ RUN_BY = {
         "*: kubectl delete validatingwebhookconfiguration,*",
     ),
     "test_the_commands_of_the_document_run": ("docs/replay.md: muster-sandbox replay *",),
+    "test_the_command_opens_the_console": ("docs/console.md: kubectl elasticquota ui",),
+    "test_sums_go_on_after_restarts": ("docs/history.md: kubectl elasticquota history *",),
     "test_rbac_decides_who_sees_the_cache": ("docs/operations.md: curl *",),
 }
 # Patterns of "page: command" -> why no test runs them.
@@ -59,6 +61,8 @@ NOT_RUN = {
     "docs/operations.md: kubectl describe *": "it prints what `kubectl get events` does, which tests read",
     "docs/operations.md: kubectl get pod train-17 *": "it prints a condition that tests read from the API",
     "docs/operations.md: kubectl -n muster-system port-forward *": "it needs a kubelet",
+    "docs/console.md: kubectl -n muster-system port-forward *": "it needs a kubelet",
+    "docs/console.md: helm upgrade *": "it needs an image; tests render the chart and run the program",
     "examples/README.md: kubectl apply -f charts/muster/crds/": "the fixture of the end-to-end tests does it",
     "examples/README.md: muster-scheduler --config examples/scheduler-config.yaml": "the demo starts the "
     "scheduler with this file, beside its own kubeconfig",

@@ -20,7 +20,7 @@ LAYERS = [  # top to bottom
     ["webhook", "kubectl_plugin", "sandbox"],
     [CORE + "answers"],
     [CORE + "app", CORE + "simulate"],
-    [CORE + part for part in ("engine", "controllers", "kube", "logs", "health", "certificates")],
+    [CORE + part for part in ("engine", "controllers", "kube", "logs", "health", "certificates", "serving")],
     [CORE + "plugins"],
     [CORE + "framework"],
     [CORE + "state"],
@@ -36,6 +36,7 @@ NARROW = {
     CORE + "logs": {CORE + "model", CORE + "errors"},
     CORE + "health": {CORE + "errors"},
     CORE + "certificates": {CORE + "errors"},
+    CORE + "serving": {CORE + "errors"},
     CORE + "answers": {
         *(CORE + part for part in ("model", "errors", "decoding", "config", "arrays", "quota", "topology")),
         *(CORE + part for part in ("load", "state", "framework", "plugins", "engine", "controllers")),
@@ -43,7 +44,7 @@ NARROW = {
     },
     "webhook": {
         *(CORE + part for part in ("model", "errors", "arrays", "quota", "topology", "state")),
-        *(CORE + part for part in ("kube", "logs", "health", "certificates", "decoding")),
+        *(CORE + part for part in ("kube", "logs", "health", "certificates", "serving", "decoding")),
     },
 }
 EDGES = ("webhook", "kubectl_plugin", "sandbox")
@@ -61,9 +62,11 @@ THIRD_PARTY = {  # package: patterns of the modules that may import it
     "numpy": [*(f"{part}.*" for part in PURE if part not in BOTTOM), CORE + "app.*"],
     "kubernetes": [CORE + "kube.*", "sandbox.demo.api_objects"],
     "urllib3": [CORE + "kube.*"],
-    "flask": ["webhook.*"],
-    "werkzeug": ["webhook.*", "sandbox.*"],
-    "cheroot": ["webhook.*", "sandbox.*"],
+    "flask": ["webhook.*", "kubectl_plugin.console.web.*"],
+    "werkzeug": ["webhook.*", "sandbox.*", "kubectl_plugin.console.web.*"],
+    "cheroot": [CORE + "serving.*"],
+    "jinja2": ["kubectl_plugin.console.web.*"],
+    "markupsafe": ["kubectl_plugin.console.*"],
     "cryptography": ["*.certificates"],
     "click": ["kubectl_plugin.*", "*.__main__", "*cli"],
     "mcp": ["kubectl_plugin.assistant.tools"],

@@ -68,12 +68,12 @@ def test_no_letter_stands_for_a_test(when: str, outcome: str, wanted: Any) -> No
     assert progress.pytest_report_teststatus(report("a", when, outcome)) == wanted
 
 
-REAL = ["tests/e2e/owners", "tests/chart/live"]
+REAL = ["tests/e2e/owners", "tests/e2e/console_users", "tests/chart/live"]
 CHART = "tests/chart without test_crds.py and test_image.py"
 EXTENTS = {
     "all programs are there": (None, {"kubectl", "helm"}, REAL),
     "no kubectl": (None, {"helm"}, ["tests/e2e", "tests/chart/live"]),
-    "no helm": (None, {"kubectl"}, ["tests/e2e/owners", CHART]),
+    "no helm": (None, {"kubectl"}, [*REAL[:2], CHART]),
     "no kubectl, but a server is asked for": ("sandbox", {"helm"}, REAL),
     "a real server": ("kube-apiserver", {"kubectl", "helm"}, ["tests of the sandbox and of the demo"]),
     "both servers": ("both", {"kubectl", "helm"}, []),

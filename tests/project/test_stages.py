@@ -46,7 +46,13 @@ def test_marks_and_numbers_of_cases_stand_in_the_files_that_the_target_finds() -
 def test_everything_that_make_test_leaves_out_is_a_stage_of_ci() -> None:
     stages = re.findall(r"^stage \S+ \d+ (.+)$", (ROOT / ".ci" / "run").read_text(), re.M)
     assert "not long" in commands("test")
-    for target in ("test-searches PART=4", "test-faults", "test-e2e SERVER=kube-apiserver"):
+    for target in (
+        "test-searches PART=4",
+        "test-faults",
+        "test-dashboards",
+        "test-browser",
+        "test-e2e SERVER=kube-apiserver",
+    ):
         assert f"make {target}" in stages
 
 

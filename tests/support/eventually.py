@@ -6,23 +6,27 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import pytest
+
 T = TypeVar("T")
+# What `pytest.raises` raises where nothing was raised is no AssertionError, and not even an Exception.
+NOT_YET = (AssertionError, LookupError, pytest.fail.Exception)
 
 
 def eventually(probe: Callable[[], T], timeout: float = 30.0, *, interval: float = 0.05) -> T:
     """The first truthy value of `probe`, asked every `interval` seconds.
 
-    An AssertionError inside the probe means "not yet", and so does a LookupError: what the probe reads is not
-    there yet. After `timeout` seconds the last such error is raised again, or AssertionError with the last
-    value; any other exception ends the wait at once.
+    An AssertionError inside the probe means "not yet", and so do a LookupError (what the probe reads is not
+    there yet) and a `pytest.raises` that waits in vain. After `timeout` seconds the last such error is raised
+    again, or AssertionError with the last value; any other exception ends the wait at once.
     """
     deadline = time.monotonic() + timeout
     while True:
-        failure: AssertionError | LookupError | None = None
+        failure: BaseException | None = None
         value: T | None = None
         try:
             value = probe()
-        except (AssertionError, LookupError) as error:
+        except NOT_YET as error:
             failure = error
         if failure is None and value:
             return value

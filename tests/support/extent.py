@@ -38,6 +38,7 @@ def _left_out(server: str | None, has: Callable[[str], bool]) -> Iterator[LeftOu
         yield _folder("tests/e2e", missing.format("kubectl"))
     elif server not in REAL:
         yield _folder("tests/e2e/owners", real)
+        yield _folder("tests/e2e/console_users", real)
     if server and server.startswith("kube-apiserver"):
         what = "tests of the sandbox and of the demo"
         files = {ROOT / "tests" / "e2e" / name for name in SANDBOX_ONLY}

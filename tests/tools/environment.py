@@ -1,6 +1,6 @@
 """Set up `.venv` with the packages that the project needs; one process at a time, and all or nothing.
 
-    python3 -m tests.tools.environment [dev|docs]
+    python3 -m tests.tools.environment [dev|docs|browser]
 
 The system's Python runs it, so it needs the standard library only. A stamp in `.venv` says that it is ready;
 make compares its age with that of `pyproject.toml`. A `.venv` that did not get ready is removed; one that was
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NEEDED_MEGABYTES = 600
 # pip writes the path of `.venv` between double quotes into a line of shell; a colon separates paths.
 UNUSABLE = re.compile(r'["$`\\:]')
-STAMPS = {"dev": ".ready", "docs": ".site-ready"}
+STAMPS = {"dev": ".ready", "docs": ".site-ready", "browser": ".browser-ready"}
 
 
 class SetUpFailed(Exception):

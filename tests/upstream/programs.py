@@ -13,9 +13,9 @@ from typing import Any
 from sandbox.real.control_plane import end_process
 from sandbox.real.controllers import JOBSET, MANAGER, jobset_command, manager_command
 from tests.support.clusters.control_plane import ControlPlane
-from tests.support.clusters.scheduler import free_port
 from tests.support.clusters.server import request
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 from tests.tools.build import have
 
 NODES = 3

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
+from scheduler_core.serving.stream import RequestUnreadable
+
 MAX_BODY: Final = 7 << 20
 # Larger bodies, up to this size, are read and dropped, so that the client reads the response. API servers
 # accept requests of 3 MiB, store 1.5 MB of an object, and write each character in six bytes at most.
@@ -34,10 +36,6 @@ class BodyTooLarge(Exception):
     def __init__(self, head: bytes = b"") -> None:
         self.head = head
         super().__init__()
-
-
-class BodyUnreadable(Exception):
-    """The body did not arrive in time, or its transfer encoding is broken; holds the reason."""
 
 
 class TooManyBodies(Exception):
@@ -89,8 +87,8 @@ def read_body(
 ) -> bytes:
     """The whole body. `claim` is called with the size of every part before the next one is read.
 
-    Raises BodyTooLarge, BodyUnreadable and TooManyBodies. A body that is too large, or for which there is no
-    memory, is first read to its end and dropped, up to MAX_TAKEN, so that the client reads the response.
+    Raises BodyTooLarge, RequestUnreadable and TooManyBodies. A body that is too large, or for which there is
+    no memory, is first read to its end and dropped, up to MAX_TAKEN, so that the client reads the response.
     """
     if length is not None and length > MAX_TAKEN:
         raise BodyTooLarge
@@ -108,7 +106,7 @@ def read_body(
         if size > MAX_TAKEN:
             raise BodyTooLarge
         if monotonic() > deadline:
-            raise BodyUnreadable("the body did not come in time")
+            raise RequestUnreadable("the body did not come in time")
         head += part[: HEAD_BYTES - len(head)]
         if refused is not None:
             continue
@@ -125,12 +123,12 @@ def read_body(
 def _read(stream: Readable) -> bytes:
     try:
         return stream.read(_STEP)
-    except (BodyTooLarge, BodyUnreadable, MemoryError):
+    except (BodyTooLarge, RequestUnreadable, MemoryError):
         raise
     except TimeoutError:
-        raise BodyUnreadable("the body did not come in time") from None
+        raise RequestUnreadable("the body did not come in time") from None
     except Exception as error:
         # Each server has its own errors for this; only the text tells an oversized chunk.
         if "too large" in str(error).lower():
             raise BodyTooLarge from None
-        raise BodyUnreadable("the body's transfer encoding is broken") from None
+        raise RequestUnreadable("the body's transfer encoding is broken") from None

@@ -10,12 +10,10 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from scheduler_core.certificates import CertificateError
-
-# The key of the environ for the common name of a verified client; None without a certificate.
-CLIENT: Final = "muster.client"
+from scheduler_core.serving.tls import CLIENT
 
 
 @dataclass(frozen=True)
@@ -60,12 +58,3 @@ def ask_for_certificates(context: ssl.SSLContext, authorities: bytes) -> None:
         raise CertificateError("CAs of clients", f"cannot be loaded: {error}") from None
     # Optional: a client without a certificate gets a 403, whose reason API servers pass on.
     context.verify_mode = ssl.CERT_OPTIONAL
-
-
-def client_name(sock: ssl.SSLSocket) -> str | None:
-    """The common name of a verified client, empty if its certificate has none; None without a certificate."""
-    shown = sock.getpeercert() if sock.context.verify_mode != ssl.CERT_NONE else None
-    if not shown:
-        return None
-    subject: Any = shown.get("subject", ())
-    return next((value for part in subject for key, value in part if key == "commonName"), "")

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs
 import msgspec
 from werkzeug.wsgi import get_content_length
 
+from scheduler_core.serving.stream import RequestUnreadable
 from webhook.http.admission_review import ReviewRequest, refuse_pod, refuse_unread, review
 from webhook.http.body import (
     HEAD_BYTES,
@@ -23,7 +24,6 @@ from webhook.http.body import (
     READ_SECONDS,
     BodyMemory,
     BodyTooLarge,
-    BodyUnreadable,
     TooManyBodies,
     read_body,
 )
@@ -135,7 +135,7 @@ class ReviewEndpoint:
         try:
             length = get_content_length(environ)
             return read_body(environ["wsgi.input"], length, claim, min(READ_SECONDS, seconds))
-        except BodyUnreadable as error:
+        except RequestUnreadable as error:
             return self.refuse(400, str(error), close=True)
 
 

@@ -1,6 +1,6 @@
 """The TLS server of the application: cheroot, with certificates that can be replaced while it serves.
 
-HTTP/1.1 only. `webhook.http.connections` keeps clients from blocking each other.
+HTTP/1.1 only. `scheduler_core.serving` keeps clients from blocking each other.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
-from cheroot.ssl.builtin import BuiltinSSLAdapter
 from flask import Flask
 
 from scheduler_core.certificates import CertificateError, KeyPair
-from scheduler_core.errors import MusterError
+from scheduler_core.health import PortTaken
+from scheduler_core.serving.tls import LateHandshake, server_context
 from webhook.http.body import MAX_TAKEN
 from webhook.http.client_certificates import ClientCertificates, ask_for_certificates
-from webhook.http.connections import HttpServer, cut_off_until
+from webhook.http.connections import HttpServer
 
 # cheroot never grows its pool by itself; a waiting thread costs only address space.
 THREADS: Final = 128
@@ -30,23 +30,9 @@ KEEP_ALIVE: Final = 512
 MAX_HEADERS: Final = 16 << 10
 
 
-class ListenError(MusterError):
-    """The server cannot listen on an address: the address and the reason."""
-
-    def __init__(self, address: str, problem: str) -> None:
-        self.address = address
-        self.problem = problem
-        super().__init__(address, problem)
-
-    def __str__(self) -> str:
-        return f"cannot listen on {self.address}: {self.problem}"
-
-
 def tls_context(pair: KeyPair, client_authorities: bytes = b"") -> ssl.SSLContext:
     """A server context: TLS 1.2 or newer, HTTP/1.1 only. Raises CertificateError for a bad pair or CA."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    context = server_context()
     try:
         with _private_file(pair.key.rstrip() + b"\n" + pair.certificate) as name:
             context.load_cert_chain(name)
@@ -74,18 +60,6 @@ def _private_file(content: bytes) -> Iterator[str]:
         yield f"/proc/self/fd/{file.fileno()}" if in_memory else str(file.name)
 
 
-class _TlsAdapter(BuiltinSSLAdapter):
-    """Wraps sockets without a handshake, which a worker does later; `context` can be replaced at any time."""
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        # Does not call the parent, which would read the pair from files repeatedly.
-        self.context = context
-
-    def wrap(self, sock: Any) -> tuple[Any, dict[str, str]]:
-        wrapped = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-        return wrapped, {"wsgi.url_scheme": "https", "HTTPS": "on"}
-
-
 class WebhookServer:
     """The application behind TLS on one address."""
 
@@ -94,7 +68,7 @@ class WebhookServer:
     ) -> None:
         self._clients = clients or ClientCertificates()
         self._pair, self._authorities = pair, self._clients.read()
-        self._adapter = _TlsAdapter(tls_context(pair, self._authorities))
+        self._adapter = LateHandshake(tls_context(pair, self._authorities))
         server = HttpServer(
             address,
             app,
@@ -114,7 +88,7 @@ class WebhookServer:
         self._threads = (
             threading.Thread(target=server.serve, name="webhook-accept", daemon=True),
             threading.Thread(
-                target=cut_off_until, args=(server, self._stopped), name="webhook-cut-off", daemon=True
+                target=server.cut_off_until, args=(self._stopped,), name="webhook-cut-off", daemon=True
             ),
         )
 
@@ -124,13 +98,13 @@ class WebhookServer:
         return int(self._server.bind_addr[1])
 
     def start(self) -> None:
-        """Listen, and serve on background threads. Raises ListenError."""
+        """Listen, and serve on background threads. Raises PortTaken."""
         host, port = self._server.bind_addr[:2]
         try:
             self._server.prepare()
         except OSError as error:
             problem = "the port is in use" if "Address already in use" in str(error) else str(error)
-            raise ListenError(f"{host}:{port}", problem) from None
+            raise PortTaken(host, port, problem) from None
         for thread in self._threads:
             thread.start()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +43,19 @@ def forecast(
     return lambda simulation: _Course(simulation, times, share).until(goal, waiting)
 
 
+class StartTimes(msgspec.Struct, frozen=True):
+    """When each of several goals is reached, in seconds since the epoch; None for those that were not."""
+
+    starts: tuple[float | None, ...]
+
+
+def start_times(
+    goals: Sequence[Goal], times: RunTimeRange, share: float, expired: Callable[[], bool]
+) -> Callable[..., StartTimes]:
+    """A question: as `forecast`, of several goals in one course; `expired` ends it early."""
+    return lambda simulation: _Course(simulation, times, share).until_each(goals, expired)
+
+
 class _Course:
     """What happens in a simulation from now on."""
 
@@ -70,6 +83,20 @@ class _Course:
                 return Forecast(self._simulation.now, ended=self._ended)
             if not self._ends or self._ends[0][0] > self._began + _HORIZON:
                 return self._stuck(waiting)
+            self._end_next()
+
+    def until_each(self, goals: Sequence[Goal], expired: Callable[[], bool]) -> StartTimes:
+        """Go on until all goals are reached, nothing more ends, or the time for it is over."""
+        found: list[float | None] = [None] * len(goals)
+        open_goals = dict(enumerate(goals))
+        while True:
+            self._run()
+            for number in [key for key, goal in open_goals.items() if reached(self._simulation, goal)]:
+                found[number] = self._simulation.now
+                del open_goals[number]
+            over = not self._ends or self._ends[0][0] > self._began + _HORIZON
+            if not open_goals or over or expired():
+                return StartTimes(tuple(found))
             self._end_next()
 
     def _stuck(self, waiting: tuple[str, ...]) -> Forecast:

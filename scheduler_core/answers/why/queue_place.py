@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from scheduler_core.answers.why.subject import Subject
-from scheduler_core.model.groups.gang import group_of
+from scheduler_core.engine.queue.unit import QueuedUnit
+from scheduler_core.model.groups.gang import GroupRef, group_of
 from scheduler_core.simulate.world import Simulation
 
 # Names of others in one answer.
@@ -46,11 +47,14 @@ def queue_place(simulation: Simulation, subject: Subject) -> QueuePlace:
     return QueuePlace(0, len(units))
 
 
-def _unit_text(unit: object) -> str:
-    pods = getattr(unit, "pods", {})
-    first = next(iter(pods.values()))
-    ref = group_of(first)
-    return str(ref) if ref is not None else f"Pod {first.key}"
+def unit_ref(unit: QueuedUnit) -> GroupRef | None:
+    """The group whose pods a unit of the queue has; None for a single pod."""
+    return group_of(next(iter(unit.pods.values())))
+
+
+def _unit_text(unit: QueuedUnit) -> str:
+    ref = unit_ref(unit)
+    return str(ref) if ref is not None else f"Pod {next(iter(unit.pods.values())).key}"
 
 
 def keepers(simulation: Simulation, subject: Subject) -> tuple[Keeper, ...]:

@@ -74,7 +74,8 @@ class _Report(NamedTuple):
 class FailureHandler:
     """For the loop's thread only.
 
-    `waiting` returns the newest form of a pod while it waits for a node.
+    `waiting` returns the newest form of a pod while it waits for a node. `failed` is told of each write that
+    failed, by its resource, on a thread of the writer.
     """
 
     def __init__(
@@ -84,8 +85,10 @@ class FailureHandler:
         aggregator: EventAggregator,
         waiting: Callable[[str], Pod | None],
         wall: Callable[[], float],
+        failed: Callable[[str], None] = lambda resource: None,
     ) -> None:
         self._writer = writer
+        self._count_failure = failed
         self._events = events
         self._aggregator = aggregator
         self._waiting = waiting
@@ -235,6 +238,7 @@ class FailureHandler:
         """The outcome of a write; on a thread of the writer."""
         if error is not None and not isinstance(error, NotFound | Conflict):
             log.warning("writing the condition of a pod: %s", error, extra=fields(pod=report.pod.key))
+            self._count_failure("pods/status")
             refused = isinstance(error, ApiError) and 0 < error.status < _SERVERS_FAULT
             if not refused or isinstance(error, TooManyRequests):
                 self._failed.append(report)

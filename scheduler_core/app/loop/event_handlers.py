@@ -39,6 +39,7 @@ from scheduler_core.model.names import (
     WAITED_FOR_TURN,
 )
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.writes import Patch
 from scheduler_core.state.events import ClusterEvent, EventKind
 
@@ -156,6 +157,8 @@ class EventHandlers:
 
     def _put(self, obj: Any, now: float) -> None:
         if not isinstance(obj, Pod):
+            if isinstance(obj, ElasticQuota):
+                self._metrics.quota_seen(obj.namespace)
             self.scheduler.put(obj, now)
             return
         if obj.scheduler_name in self.scheduler.profiles and not (obj.assigned or obj.finished or obj.gates):

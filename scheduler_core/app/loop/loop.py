@@ -178,8 +178,9 @@ class Loop:
     def _note_wait(self, decision: Decision) -> None:
         """Remember what a refused pod of a quota waits for."""
         if isinstance(decision, Rejected) and self.scheduler.state.ledger.quota_of(decision.pod.namespace):
-            refused_by = self.scheduler.queue.refused_by(decision.pod.uid)
-            self._intake.waiting_times.refused(decision.pod.uid, waits_for(refused_by))
+            reason = waits_for(self.scheduler.queue.refused_by(decision.pod.uid))
+            self._intake.waiting_times.refused(decision.pod.uid, reason)
+            self._metrics.wait_begins(decision.pod.namespace, reason)
 
     def _verify_accepted(self, dispatcher: Dispatcher, now: float) -> None:
         """Read pods whose bindings were accepted long ago and are still assumed."""

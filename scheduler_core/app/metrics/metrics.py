@@ -20,7 +20,7 @@ from scheduler_core.app.metrics.sample import Sample
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.kube.watch.reflector import Reflector
 from scheduler_core.logs import dropped_lines
-from scheduler_core.model.names import REASON_SCHEDULER_ERROR
+from scheduler_core.model.names import EVICTION_RULES, REASON_SCHEDULER_ERROR
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
@@ -129,6 +129,9 @@ class SchedulerMetrics:
         self._malformed = Counter(
             "muster_malformed_objects", "Objects that could not be read, by kind.", ("kind",), **own
         )
+        self._write_failures = Counter(
+            "muster_write_failures", "Writes that failed after all safe repetitions.", ("resource",), **own
+        )
         self.bound_past = Counter(
             "muster_pods_bound_past_max", "Pods that another client bound above their quota's max.", **own
         )
@@ -192,9 +195,25 @@ class SchedulerMetrics:
         """Record a binding that was refused or lost."""
         _count(self._profiles[decision.profile], ERROR, timing.algorithm + max(0.0, now - timing.decided))
 
+    def quota_seen(self, namespace: str) -> None:
+        """Export the evictions of a quota with zeros.
+
+        Prometheus sees no increase where a series begins above 0.
+        """
+        for rule in EVICTION_RULES:
+            self._quotas.evictions.labels(namespace, rule)
+
+    def wait_begins(self, namespace: str, waits_for: str) -> None:
+        """Export the waits of this reason before the first of them ends, for the same reason."""
+        self._quotas.waits.of(namespace, waits_for)
+
     def malformed(self, kind: str) -> None:
         """Record an object that could not be parsed."""
         self._malformed.labels(kind or "unknown").inc()
+
+    def write_failed(self, resource: str) -> None:
+        """Record a write that failed after all safe repetitions: `pods/binding`, `elasticquotas/status`."""
+        self._write_failures.labels(resource).inc()
 
     def add(self, collector: Collector) -> None:
         """Add a collector to every scrape."""
@@ -257,6 +276,8 @@ class SampledMetrics(Collector):
             what = f"{name} of QuotaGroups; CPU in cores, memory in bytes."
             yield _family(f"muster_quota_group_{name}", what, ("group", "resource"), values)
         yield _family("muster_gangs", "PodGroups, by the phase that they show.", ("phase",), sample.gangs)
+        what = "How long the oldest pod or gang has waited, by namespace; those behind a gate do not count."
+        yield _family("muster_longest_wait_seconds", what, ("namespace", "unit"), sample.longest_waits)
         missing = GaugeMetricFamily("muster_nodes_without_allocatable", "Nodes that report no resources.")
         missing.add_metric((), sample.nodes_without_allocatable)
         yield missing

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from scheduler_core.engine.queue.unit import Part
+from scheduler_core.engine.queue.unit import Part, QueuedUnit
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.names import CPU
@@ -22,7 +22,8 @@ ByResource = dict[tuple[str, str], float]
 class Sample(msgspec.Struct, frozen=True):
     """Values of gauges. `quotas` by min, max, used, borrowed; `incoming` counts by queue and event since the
     start. `shares` by namespace and quota, `entitled` by namespace, quota and resource, `gangs` by phase.
-    `groups` by min, max, used of QuotaGroups, each by group and resource.
+    `groups` by min, max, used of QuotaGroups, each by group and resource. `longest_waits` in seconds by
+    namespace and by `pod` or `gang`.
     """
 
     pending: dict[str, float]
@@ -34,10 +35,11 @@ class Sample(msgspec.Struct, frozen=True):
     entitled: dict[tuple[str, str, str], float] = {}
     gangs: dict[str, float] = {}
     groups: dict[str, ByResource] = {}
+    longest_waits: dict[tuple[str, str], float] = {}
 
 
-def take_sample(scheduler: Scheduler) -> Sample:
-    """Take a sample, in time proportional to the waiting pods and the quotas."""
+def take_sample(scheduler: Scheduler, now: float) -> Sample:
+    """Take a sample, in time proportional to the waiting pods and the quotas. `now` is the loop's time."""
     state = scheduler.state
     pending = dict.fromkeys((part.value for part in Part), 0.0)
     for unit in scheduler.queue.units.values():
@@ -54,6 +56,7 @@ def take_sample(scheduler: Scheduler) -> Sample:
         _entitled(scheduler),
         _gangs(state.gangs.gangs.values()),
         _groups(state.ledger),
+        _longest_waits(scheduler.queue.units.values(), now),
     )
 
 
@@ -70,7 +73,7 @@ def _entitled(scheduler: Scheduler) -> dict[tuple[str, str, str], float]:
     ledger = scheduler.state.ledger
     names = {quota.namespace: quota.name for quota in ledger.quotas()}
     return {
-        (namespace, names[namespace], resource): _base_units(resource, value)
+        (namespace, names[namespace], resource): base_units(resource, value)
         for resource, amounts in entitled(ledger, scheduler.queue.demand.by_namespace).items()
         for namespace, value in amounts.items()
     }
@@ -82,6 +85,20 @@ def _gangs(gangs: Iterable[Gang]) -> dict[str, float]:
     return {phase: float(number) for phase, number in phases.items()}
 
 
+def _longest_waits(units: Iterable[QueuedUnit], now: float) -> dict[tuple[str, str], float]:
+    """Seconds since the oldest pod and gang of each namespace came; those behind a gate do not count."""
+    pods: dict[str, float] = {}
+    gangs: dict[str, float] = {}
+    gated = Part.GATED
+    for unit in units:
+        if unit.part is not gated:
+            first, namespace = gangs if unit.gang else pods, unit.namespace
+            if first.get(namespace, now) >= unit.came:
+                first[namespace] = unit.came
+    kinds = ("pod", pods), ("gang", gangs)
+    return {(name, kind): now - came for kind, first in kinds for name, came in first.items()}
+
+
 def _quotas(scheduler: Scheduler) -> dict[str, ByResource]:
     ledger = scheduler.state.ledger
     found: dict[str, ByResource] = {"min": {}, "max": {}, "used": {}, "borrowed": {}}
@@ -90,7 +107,7 @@ def _quotas(scheduler: Scheduler) -> dict[str, ByResource]:
         over = {**dict.fromkeys(used, 0), **borrowed(ledger, quota)}
         for name, values in zip(found, (quota.min, quota.max, used, over), strict=True):
             for resource, value in values.items():
-                found[name][quota.namespace, resource] = _base_units(resource, value)
+                found[name][quota.namespace, resource] = base_units(resource, value)
     return found
 
 
@@ -100,9 +117,10 @@ def _groups(ledger: QuotaLedger) -> dict[str, ByResource]:
         used = {resource: account.sums.amount(resource) for resource in {*account.min, *account.group.max}}
         for values, amounts in zip(found.values(), (account.min, account.group.max, used), strict=True):
             for resource, value in amounts.items():
-                values[name, resource] = _base_units(resource, value)
+                values[name, resource] = base_units(resource, value)
     return found
 
 
-def _base_units(resource: str, value: int) -> float:
+def base_units(resource: str, value: int) -> float:
+    """An amount as metrics show it: CPU in cores, all others as they are."""
     return value / 1000 if resource == CPU else float(value)

@@ -14,6 +14,8 @@ class WaitingDemand:
 
     def __init__(self) -> None:
         self._asked: dict[str, dict[str, int]] = {}
+        # Grows when a sum changes.
+        self.version = 0
 
     def add(self, pod: Pod) -> None:
         """A pod waits."""
@@ -26,6 +28,7 @@ class WaitingDemand:
     def _count(self, pod: Pod, sign: int) -> None:
         if pod.gates:
             return
+        self.version += 1
         asked = self._asked.get(pod.namespace)
         if asked is None:
             asked = self._asked[pod.namespace] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -14,7 +15,14 @@ import msgspec
 
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import ApiError, Gone, NotFound, Unreachable, error_from_status
+from scheduler_core.kube.errors import (
+    ApiError,
+    Gone,
+    NotFound,
+    TooManyRequests,
+    Unreachable,
+    error_from_status,
+)
 from scheduler_core.kube.http.stream import StreamCut, StreamSilent, StreamWatcher
 from scheduler_core.kube.paging import PAGE_SIZE, Page, pages
 from scheduler_core.kube.watch.reading import (
@@ -61,6 +69,15 @@ class WatchRestart(Exception):
     verify: bool = False
     retry_after: float | None = None
     refused: bool = False
+
+
+def level_of(error: Exception) -> int:
+    """The level at which to log what restarted a watch.
+
+    A server that asks to come back later works: kube-apiserver does so while it prepares a new kind ("storage
+    is (re)initializing"). `Reflector.restarts` counts it, should it go on.
+    """
+    return logging.INFO if isinstance(error, TooManyRequests) else logging.WARNING
 
 
 class Backoff:

@@ -292,6 +292,26 @@ def volumes_for_pods(cluster: Cluster) -> None:
     eventually(chosen, SECONDS)
 
 
+def an_old_day_of_history(cluster: Cluster, namespace: str) -> None:
+    """Longer ago than history is kept."""
+    meta = {"name": "muster-history-2020-01-01", "labels": {"muster.dev/history": "true"}}
+    cluster.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": meta})
+
+
+def history_is_kept(cluster: Cluster, namespace: str) -> None:
+    """Old days go, today is written, and what somebody damaged is written anew."""
+    place = f"/api/v1/namespaces/{namespace}/configmaps"
+
+    def days() -> dict[str, Any]:
+        items = cluster.request("GET", f"{place}?labelSelector=muster.dev/history=true")["items"]
+        return {item["metadata"]["name"]: item for item in items}
+
+    eventually(lambda: days() and "muster-history-2020-01-01" not in days(), SECONDS)
+    today = max(days())
+    cluster.request("PATCH", f"{place}/{today}", {"data": {"day.json": "nonsense"}, "binaryData": None})
+    eventually(lambda: days()[today].get("data", {}).get("day.json") != "nonsense", SECONDS)
+
+
 def load_is_reported(cluster: Cluster) -> None:
     """NodeMetrics are filled, follow the configuration, and go with their node."""
 

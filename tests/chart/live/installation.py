@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from tests.chart.rendering import NAMESPACE, Obj, one, succeed
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import write_kubeconfig
@@ -133,12 +131,12 @@ def program(module: str, log: Path, flags: list[str]) -> Iterator[subprocess.Pop
 
 
 def await_serving(process: subprocess.Popen[bytes], log: Path) -> None:
-    """Until a webhook says that it serves; an AssertionError with its log if it ends instead."""
+    """Until a webhook says that it serves; a RuntimeError with its log, and at once, if it ends instead."""
 
     def serving() -> bool:
         said = log.read_text()
         if process.poll() is not None:
-            pytest.fail(f"the webhook ended:\n{said[-3000:]}")
+            raise RuntimeError(f"the webhook ended:\n{said[-3000:]}")
         return "serving on" in said
 
     eventually(serving, START_SECONDS)

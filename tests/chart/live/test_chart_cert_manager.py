@@ -22,9 +22,9 @@ from tests.chart.live.installation import (
     replaced,
 )
 from tests.chart.rendering import CHART, NAMESPACE, VALUES, objects, one
-from tests.support.clusters.scheduler import free_port
 from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 
 CASE = "cert-manager"
 

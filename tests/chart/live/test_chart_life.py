@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -34,9 +35,10 @@ from tests.chart.live.installation import (
 )
 from tests.chart.rendering import CHART, NAMESPACE, VALUES, objects, of_kind, one
 from tests.support.clusters.cluster import Cluster, await_established
-from tests.support.clusters.scheduler import create_pod, create_quota, free_port
+from tests.support.clusters.scheduler import create_pod, create_quota
 from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 
 CASE = "everything"
 SECONDS = 60.0
@@ -127,6 +129,7 @@ def installed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "namespace.create=false",
         plane=plane,
     )
+    life.an_old_day_of_history(plane.cluster, NAMESPACE)
     rendered = objects(CASE)
     config = folder / "config.yaml"
     settings = yaml.safe_load(one(rendered, "ConfigMap", "muster-scheduler")["data"]["config.yaml"])
@@ -165,12 +168,13 @@ def lived(plane: Plane, installed: Installation) -> Plane:
         life.a_department_and_a_type_of_gpu,
         life.volumes_for_pods,
         life.load_is_reported,
+        partial(life.history_is_kept, namespace=NAMESPACE),
     ):
         try:
             chapter(plane.cluster)
         except AssertionError as error:
             said = "\n".join(log.read_text()[-3000:] for log in sorted(installed.folder.glob("*.log")))
-            raise AssertionError(f"{chapter.__name__}: {error}\n{said}") from error
+            raise AssertionError(f"{chapter}: {error}\n{said}") from error
     return plane
 
 

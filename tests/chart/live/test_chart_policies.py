@@ -37,7 +37,7 @@ def server() -> Iterator[Server]:
 def governed(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """A server on which the policies are in force."""
     policies = [item for item in objects("default") if item["kind"] in POLICY_KINDS]
-    assert len(policies) == 10
+    assert len(policies) == 12
     install(server, tmp_path_factory.mktemp("policies"), policies)
     request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "probe"}})
     return server
@@ -226,6 +226,43 @@ def test_a_tenant_gets_no_pod_of_muster_s_own_class(governed: Server, tmp_path: 
     assert run("muster-system", name, []).returncode == 0
 
 
+def test_the_scheduler_writes_no_config_map_but_its_history(governed: Server) -> None:
+    create_namespace(governed, "muster-system")
+    account = "system:serviceaccount:muster-system:muster-scheduler"
+    maps: Obj = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}
+    meta = {"name": "writes-config-maps"}
+    request(governed, "POST", f"{ROLES}/clusterroles", {"metadata": meta, "rules": [maps]})
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": account}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": meta["name"]}
+    request(
+        governed,
+        "POST",
+        f"{ROLES}/clusterrolebindings",
+        {"metadata": meta, "roleRef": role, "subjects": [subject]},
+    )
+    kubectl = Cluster(governed, have("kubectl").path, "kube-apiserver").kubectl
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return kubectl("-n", "muster-system", *words, "--as", account, check=False)
+
+    day = "muster-history-2026-03-01"
+    eventually(lambda: run("create", "configmap", day).returncode == 0)
+    kubectl("create", "configmap", "settings", "-n", "muster-system")
+    words = "muster-system/settings: the scheduler may write only muster-history-* in namespace muster-system"
+    assert words in run("label", "configmap", "settings", "sakkara.group=").stderr
+    assert words in run("delete", "configmap", "settings").stderr
+    assert "muster-system/more: " in run("create", "configmap", "more").stderr
+    assert "probe/more: " in run("create", "configmap", "more", "-n", "probe").stderr
+    assert f"probe/{day}: " in run("create", "configmap", day, "-n", "probe").stderr
+    assert run("label", "configmap", day, "a=b").returncode == 0
+    assert run("delete", "configmap", day).returncode == 0
+
+    # Somebody else makes a group; the scheduler writes its results into it, and does not delete it.
+    kubectl("label", "configmap", "settings", "sakkara.group=", "-n", "muster-system")
+    assert run("annotate", "configmap", "settings", "a=b").returncode == 0
+    assert words in run("delete", "configmap", "settings").stderr
+
+
 @pytest.mark.parametrize("setting", ["priorityClass.create=false", "priorityClass.name="])
 def test_a_class_of_somebody_else_s_is_theirs_to_guard(setting: str) -> None:
     found = objects("default", "muster-system", "--set", setting)
@@ -245,7 +282,7 @@ def closed(governed: Server, tmp_path_factory: pytest.TempPathFactory) -> Server
     await_established(governed)
     found = objects("default", "muster-system", "--set", "webhook.pods.failurePolicy=Fail")
     policies = [item for item in found if item["kind"] in POLICY_KINDS]
-    assert len(policies) == 14
+    assert len(policies) == 16
     install(governed, tmp_path_factory.mktemp("closed"), policies)
     for name in ("under-quota", "exempted", "muster-system"):
         labels = {"muster.dev/exempt": "true"} if name == "exempted" else {}

@@ -35,8 +35,8 @@ from tests.chart.live.installation import (
 from tests.chart.rendering import NAMESPACE, Obj
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.control_plane import ControlPlane
-from tests.support.clusters.scheduler import free_port
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 from tests.tools.build import have
 
 ROOT = Path(__file__).parents[3]

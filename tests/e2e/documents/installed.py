@@ -17,8 +17,8 @@ import yaml
 
 from tests.chart.live.installation import CONFIGURATIONS, arguments, await_serving, program, replaced
 from tests.chart.rendering import NAMESPACE, one
-from tests.support.clusters.scheduler import free_port
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 from tests.tools.build import have
 
 SECONDS = 60.0

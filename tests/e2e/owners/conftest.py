@@ -97,9 +97,7 @@ def cluster(plane: ControlPlane, webhook: WebhookProcess) -> Iterator[Cluster]:
 @pytest.fixture
 def team(cluster: Cluster) -> str:
     """A namespace whose pods become gangs as their owners say; it has its service account."""
-    name = cluster.namespace("team")
-    cluster.request(
-        "PATCH", f"/api/v1/namespaces/{name}", {"metadata": {"labels": {"muster.dev/gang": "auto"}}}
-    )
+    # From the beginning: the webhook learns of later labels by a watch.
+    name = cluster.namespace("team", {"muster.dev/gang": "auto"})
     eventually(lambda: cluster.request("GET", f"/api/v1/namespaces/{name}/serviceaccounts")["items"])
     return name

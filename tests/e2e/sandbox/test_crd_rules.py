@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed
+from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.long
 
@@ -177,8 +178,14 @@ def test_categories_list_quotas_and_groups(cluster: Cluster, category: str) -> N
 
 
 def test_kubectl_explains_every_level(cluster: Cluster) -> None:
-    assert "Guaranteed amount per resource name" in cluster.kubectl("explain", "eq.spec.min").stdout
-    assert "Members that must be placed together" in cluster.kubectl("explain", "pg.spec.minMembers").stdout
+    # kube-apiserver publishes the schema of a new kind after it serves it.
+    def explained() -> bool:
+        assert "Guaranteed amount per resource name" in cluster.kubectl("explain", "eq.spec.min").stdout
+        group = cluster.kubectl("explain", "pg.spec.minMembers").stdout
+        assert "Members that must be placed together" in group
+        return True
+
+    eventually(explained)
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,9 @@ def test_created_objects_carry_what_was_asked(cluster: Cluster, home: str) -> No
 def test_priority_class_and_dry_run(cluster: Cluster, home: str, apply: Any) -> None:
     name = f"high-{home}"
     cluster.kubectl("create", "priorityclass", name, "--value=1000")
-    shown = apply(pod("p", priorityClassName=name), "--dry-run=server", "-o", "json").stdout
+    of_class = pod("p", priorityClassName=name)
+    # kube-apiserver learns of the class by a watch.
+    shown = eventually(lambda: apply(of_class, "--dry-run=server", "-o", "json", check=False).stdout)
     assert json.loads(shown)["spec"]["priority"] == 1000
     assert cluster.kubectl("get", "-n", home, "pod", "p", check=False).stderr.strip() == (
         'Error from server (NotFound): pods "p" not found'

@@ -293,7 +293,7 @@ def test_a_gang_that_is_being_bound_is_never_called_unschedulable(cluster: Clust
         shown.add(row.split()[2])
         return row.split()[2]
 
-    with scheduler(cluster, tmp_path, "--kube-api-qps=12", "--kube-api-burst=4") as process:
+    with scheduler(cluster, tmp_path, "--kube-api-qps=4", "--kube-api-burst=4") as process:
         await_refused(cluster, namespace, names[0], "")
         eventually(lambda: phase() == "Pending", WAIT)
         create_node(cluster, "wide", "40")

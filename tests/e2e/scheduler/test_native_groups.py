@@ -139,9 +139,15 @@ def test_members_that_contradict_the_priority_are_told_both(
     create_native_group(cluster, namespace, 2, priorityClassName=f"{namespace}-group")
     create_native_members(cluster, namespace, "a", "b", priorityClassName=f"{namespace}-pod")
     await_waiting(cluster, namespace, "a", "b")
-    message = scheduled_condition(cluster, namespace, "a")["message"]
-    assert "100" in message
-    assert "5" in message
+
+    def told() -> bool:
+        # Until the scheduler knows the group, members wait for it.
+        message = scheduled_condition(cluster, namespace, "a")["message"]
+        assert "100" in message
+        assert "5" in message
+        return True
+
+    eventually(told, WAIT)
     eventually(
         lambda: (
             group_condition(cluster, namespace, scheduled_type(cluster)).get("reason") == "SchedulerError"

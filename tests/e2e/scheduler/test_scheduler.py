@@ -22,12 +22,12 @@ from tests.support.clusters.scheduler import (
     create_priority_class,
     create_quota,
     events,
-    free_port,
     get_pod,
     scheduled_condition,
     scheduler,
 )
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 
 WAIT = 40.0
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -20,6 +20,7 @@ from tests.support.eventually import eventually
 from tests.support.searches import cases
 from webhook.certs.registration import register
 
+T = TypeVar("T")
 ROUNDS = cases(200, "MUSTER_RACE_ROUNDS")
 TIMEOUT_SECONDS = 3
 VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/muster-webhook"
@@ -90,8 +91,32 @@ def pod(name: str, cpu: str, group_name: str = "") -> dict[str, Any]:
     }
 
 
+def told_to_try_again(error: RequestFailed) -> bool:
+    """Whether the webhook could not decide in time; then the object was not stored."""
+    return error.status == 503 and "try again" in str(error)
+
+
+def until_decided(ask: Callable[[], T]) -> T:
+    """The answer to a request that is sent again while the webhook does not decide. Raises RequestFailed."""
+
+    def decided() -> tuple[T]:
+        try:
+            return (ask(),)
+        except RequestFailed as error:
+            if told_to_try_again(error):
+                raise AssertionError(str(error)) from error
+            raise
+
+    return eventually(decided, timeout=40)[0]
+
+
 def create(cluster: Cluster, namespace: str, obj: dict[str, Any], query: str = "") -> Any:
-    """POST of one object. Raises RequestFailed."""
+    """POST of one object, until it is decided. Raises RequestFailed."""
+    return until_decided(lambda: create_once(cluster, namespace, obj, query))
+
+
+def create_once(cluster: Cluster, namespace: str, obj: dict[str, Any], query: str = "") -> Any:
+    """One POST of one object. Raises RequestFailed, also where the client is told to try again."""
     paths = {
         "PodGroup": GROUPS,
         "Pod": "/api/v1/namespaces/{}/pods",
@@ -344,13 +369,6 @@ def test_reservation_ends_when_enough_members_succeeded(guarded: Cluster) -> Non
 REFUSER = "https://127.0.0.1:1"
 
 
-def remove(cluster: Cluster, namespace: str, name: str) -> bool:
-    """Delete a pod at once; False, for probes that go on."""
-    path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-    cluster.request("DELETE", path, {"gracePeriodSeconds": 0})
-    return False
-
-
 def test_room_of_an_object_that_a_later_webhook_refused_is_released_after_the_time_out(
     guarded: Cluster,
 ) -> None:
@@ -377,18 +395,24 @@ def test_room_of_an_object_that_a_later_webhook_refused_is_released_after_the_ti
     body = {"metadata": {"name": "zz-later"}, "webhooks": [entry]}
     guarded.request("POST", VALIDATING.rpartition("/")[0], body)
 
-    def doomed(obj: dict[str, Any]) -> bool:
+    def doomed(obj: dict[str, Any], query: str = "") -> bool:
         obj["metadata"]["labels"] = {"fate": "refused"}
         try:
-            create(guarded, namespace, obj)
+            create(guarded, namespace, obj, query)
         except RequestFailed as error:
             return "later.example.com" in str(error)
         return False
 
-    eventually(lambda: doomed(pod("never", "1")) or remove(guarded, namespace, "never"), timeout=40)
-    assert doomed(group("lost", cpu="1"))
-    assert [entry["group"] for entry in ledger(guarded, namespace)["spec"]["holds"]] == ["kept", "lost"]
+    # A pod that is stored would count in the ResourceQuota for good: no controller runs here.
+    eventually(lambda: doomed(pod("never", "1"), "?dryRun=All"), timeout=40)
+    assert doomed(pod("never", "1"))
 
+    def lost() -> bool:
+        # The two are asked at the same time: the other's refusal hides that ours did not decide.
+        assert doomed(group("lost", cpu="1"))
+        return [entry["group"] for entry in ledger(guarded, namespace)["spec"]["holds"]] == ["kept", "lost"]
+
+    eventually(lost, timeout=40)
     eventually(lambda: held(guarded, namespace) == {"cpu": "2"}, timeout=40)
     eventually(lambda: ledger(guarded, namespace)["spec"]["charges"] == [], timeout=40)
     create(guarded, namespace, pod("p", "2"))
@@ -488,7 +512,7 @@ def test_resize_of_a_pod_is_judged_like_a_new_one(guarded: Cluster) -> None:
         container = {**pod("p", cpu)["spec"]["containers"][0]}
         stored = guarded.request("GET", path.rpartition("/")[0])
         stored["spec"]["containers"][0]["resources"] = container["resources"]
-        guarded.request("PUT", path, stored)
+        until_decided(lambda: guarded.request("PUT", path, stored))
 
     with pytest.raises(
         RequestFailed, match="exceeded quota: rq, requested: cpu=2, used: cpu=1, reserved: cpu=2"
@@ -566,7 +590,7 @@ def test_two_replicas_racing_for_the_last_unit_admit_exactly_one(cluster: Cluste
             if admitted > 1 or (admitted < 1 and not undecided):
                 violations.append((number, words))
     assert violations == []
-    assert retried <= ROUNDS // 4, "most rounds were races"
+    assert retried <= ROUNDS // 2, "most rounds were races"
 
 
 def race(cluster: Cluster, namespace: str, wanted: list[dict[str, Any]]) -> list[str]:
@@ -577,9 +601,11 @@ def race(cluster: Cluster, namespace: str, wanted: list[dict[str, Any]]) -> list
     def run(obj: dict[str, Any]) -> None:
         barrier.wait(10)
         try:
-            words.append(refusal(cluster, namespace, obj))
+            create_once(cluster, namespace, obj)
         except RequestFailed as error:
             words.append(str(error))
+        else:
+            words.append("")
 
     threads = [threading.Thread(target=run, args=(obj,)) for obj in wanted]
     for thread in threads:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -253,13 +254,17 @@ def test_the_first_min_of_a_resource_warns_of_whom_it_limits(guarded: Cluster) -
     ]
     apply(guarded, training, pod("trainer", containers=containers))
 
-    said = apply(guarded, web, quota("eq", min={"ephemeral-storage": "0"}))
+    def warned() -> bool:
+        # What the webhook cannot read in time it leaves out.
+        said = apply(guarded, web, quota("eq", min={"ephemeral-storage": "0"}), flags=("--dry-run=server",))
+        assert (
+            f"Warning: ElasticQuota {web}/eq: spec.min[ephemeral-storage]=0 limits ephemeral-storage for "
+            "all: the sum of min is 0 of 0 allocatable. Quotas that guarantee none of it: " in said
+        )
+        assert f"{training} (requests 3)" in said
+        return True
 
-    assert (
-        f"Warning: ElasticQuota {web}/eq: spec.min[ephemeral-storage]=0 limits ephemeral-storage for all: "
-        "the sum of min is 0 of 0 allocatable. Quotas that guarantee none of it: " in said
-    )
-    assert f"{training} (requests 3)" in said
+    eventually(warned, timeout=40)
 
 
 def test_used_quota_is_deleted_only_with_the_annotation(guarded: Cluster) -> None:
@@ -445,16 +450,18 @@ def created_at_once(cluster: Cluster, count: int) -> tuple[list[int], float]:
 
     with ThreadPoolExecutor(count) as clients:
         answers = list(clients.map(create, range(count)))
-    return sorted(code for code, _ in answers), max(seconds for code, seconds in answers if code == 201)
+    accepted = [seconds for code, seconds in answers if code == 201]
+    return sorted(code for code, _ in answers), max(accepted, default=inf)
 
 
 def test_creations_at_the_same_instant_leave_one_quota(guarded: Cluster) -> None:
-    for _ in range(5):
+    def raced() -> list[int]:
         codes, seconds = created_at_once(guarded, 8)
-        if seconds < GRACE:
-            assert codes == [201] + [403] * 7
-            return
-    pytest.fail(f"no race in which all was stored within {GRACE} s of its admission, as is promised")
+        assert seconds < GRACE, "none was stored, or later after its admission than is promised"
+        assert codes[-1] < 500, "the API server did not wait until the webhook had decided"
+        return codes
+
+    assert eventually(raced, timeout=60) == [201] + [403] * 7
 
 
 TREE = {
@@ -471,20 +478,29 @@ def config_map(name: str, label: str, data: dict[str, str]) -> str:
 def test_constraints_that_no_topology_meets_are_refused_by_the_smallest_conflict(guarded: Cluster) -> None:
     namespace = guarded.namespace("topology")
 
-    def apply(name: str, label: str, data: dict[str, str]) -> str:
+    def apply(name: str, label: str, data: dict[str, str], *flags: str) -> str:
         text = config_map(name, label, data)
-        done = guarded.kubectl("-n", namespace, "apply", "-f", "-", input=text, check=False)
+        done = guarded.kubectl("-n", namespace, "apply", "-f", "-", *flags, input=text, check=False)
         return done.stderr if done.returncode else ""
+
+    def refused(name: str, label: str, data: dict[str, str], *words: str) -> None:
+        """Nothing is written: what the webhook cannot read in time it allows, and then it is asked again."""
+
+        def told() -> bool:
+            said = apply(name, label, data, "--dry-run=server")
+            assert all(text in said for text in words), said
+            return True
+
+        eventually(told, timeout=40)
 
     # Where no topology is, on the flat tree; on those of other tests too.
     never = {"name": "g", "size": "10", "constraints": '{"node": {"min": 5, "max": 3}}'}
-    assert "node.min=5 exceeds node.max=3" in apply("g", "sakkara.group", never)
+    refused("g", "sakkara.group", never, "node.min=5 exceeds node.max=3")
     bad_tree = {**TREE, "tree": '{"rack-0": {"node-0": {}}, "rack-1": {"node-0": {}}}'}
-    assert "node node-0 is already at rack-0.node-0" in apply("tree", "sakkara.topology", bad_tree)
+    refused("tree", "sakkara.topology", bad_tree, "node node-0 is already at rack-0.node-0")
     assert apply("tree", "sakkara.topology", TREE) == ""
     group = {"name": "g", "size": "4", "constraints": '{"rack": {"partitions": 3}, "node": {"max": 4}}'}
-    refusal = apply("g", "sakkara.group", group)
-    assert "rack.partitions=3 exceeds the 2 units that a parent has at most" in refusal
-    assert f"on the topology of ConfigMap {namespace}/tree" in refusal
+    units = "rack.partitions=3 exceeds the 2 units that a parent has at most"
+    refused("g", "sakkara.group", group, units, f"on the topology of ConfigMap {namespace}/tree")
     assert apply("g", "sakkara.group", {**group, "constraints": '{"rack": {"partitions": 2}}'}) == ""
     assert apply("other", "", group) == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -49,18 +50,19 @@ class Cluster:
         self.ca_file = server.ca_file
         self.token = server.token
         self._kubectl = kubectl
+        self._cache = self.kubeconfig.parent / "kubectl-cache"
         # kubectl finds its plugins on PATH; its discovery cache is keyed by host and port, which come again.
         self._environment = {
             **os.environ,
             "KUBECONFIG": str(self.kubeconfig),
-            "KUBECACHEDIR": str(self.kubeconfig.parent / "kubectl-cache"),
+            "KUBECACHEDIR": str(self._cache),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         }
 
-    def namespace(self, prefix: str = "test") -> str:
+    def namespace(self, prefix: str = "test", labels: dict[str, str] | None = None) -> str:
         """Create a namespace that no other test uses; its name."""
         name = f"{prefix}-{os.getpid()}-{next(_numbers)}"
-        self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
         return name
 
     def kubectl(
@@ -83,6 +85,10 @@ class Cluster:
             said = f"{done.stdout}{done.stderr}"
             assert done.returncode == 0, f"kubectl {' '.join(args)} ended with {done.returncode}:\n{said}"
         return done
+
+    def forget_kinds(self) -> None:
+        """Let kubectl discover what is served now: it looks up a category only in what it knows already."""
+        shutil.rmtree(self._cache, ignore_errors=True)
 
     def client(self) -> client.ApiClient:
         """The official client, as an admin."""
@@ -118,21 +124,37 @@ class Cluster:
                 raise
 
 
+# As kubectl asks: the groups of all servers behind this one, with their kinds.
+DISCOVERY = ("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+
+
 def await_established(server: Server) -> None:
-    """Wait until every CRD of the server is served."""
+    """Wait until every CRD of the server is served, and found by kubectl.
+
+    Three controllers of a kube-apiserver see to it, each in its own time: one establishes the kind, one
+    writes the discovery of its group, one copies that to the discovery of the whole server.
+    """
 
     def served() -> bool:
+        everything = request(server, "GET", "/apis", headers=(DISCOVERY,))["items"]
+        found = {
+            (group["metadata"]["name"], version["version"], resource["resource"])
+            for group in everything
+            for version in group["versions"]
+            for resource in version.get("resources", ())
+        }
         for crd in request(server, "GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]:
             # A CRD that was just made may say `conditions: null`.
-            found = crd.get("status", {}).get("conditions") or ()
-            conditions = {c["type"]: c["status"] for c in found}
+            listed = crd.get("status", {}).get("conditions") or ()
+            conditions = {c["type"]: c["status"] for c in listed}
             assert conditions.get("Established") == "True", f"{crd['metadata']['name']} is not established"
             spec = crd["spec"]
-            request(
-                server,
-                "GET",
-                f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}?limit=1",
-            )
+            version, plural = f"/apis/{spec['group']}/{spec['versions'][0]['name']}", spec["names"]["plural"]
+            request(server, "GET", f"{version}/{plural}?limit=1")
+            told = {resource["name"] for resource in request(server, "GET", version)["resources"]}
+            assert plural in told, f"{crd['metadata']['name']} is not in the discovery of its group"
+            own = (spec["group"], spec["versions"][0]["name"], plural)
+            assert own in found, f"{crd['metadata']['name']} is not in the discovery of all groups"
         return True
 
     def patiently() -> bool:

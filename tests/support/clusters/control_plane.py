@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from sandbox.real import control_plane
 from sandbox.real.control_plane import HOST, Binaries, ControlPlaneFailed
 from tests.support.clusters.server import write_kubeconfig
+from tests.support.free_port import free_port
 from tests.tools.build import have
 
 __all__ = ["HOST", "Companion", "ControlPlane", "ControlPlaneFailed"]
@@ -47,7 +48,8 @@ class ControlPlane(control_plane.ControlPlane):
         apiserver: str = "kube-apiserver",
     ) -> None:
         flags = [*GROUP_FLAGS[apiserver], *extra_flags]
-        super().__init__(Binaries(have("etcd").path, have(apiserver).path), flags)
+        # The port stays its own, also while it is stopped.
+        super().__init__(Binaries(have("etcd").path, have(apiserver).path), flags, free_port())
         self._companions = companions
 
     def _ready(self) -> None:

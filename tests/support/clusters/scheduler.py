@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 
 SCHEDULER = "muster-scheduler"
 START_SECONDS = 60.0
@@ -72,14 +72,6 @@ class SchedulerProcess:
         return self.log.read_text(errors="replace")
 
 
-def free_port() -> int:
-    """A port that nobody listened on a moment ago."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 PROGRAM = ("-m", "scheduler_core.app")
 
 
@@ -129,7 +121,8 @@ def scheduler(
 
 def is_ready(running: SchedulerProcess) -> bool:
     code = running.process.poll()
-    assert code is None, f"the scheduler ended with {code}: {running.said()}"
+    if code is not None:
+        raise RuntimeError(f"the scheduler ended with {code}: {running.said()}")
     return running.page("/readyz")[0] == 200
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +16,8 @@ import yaml
 SERVERS = ("sandbox", "kube-apiserver")
 # The newest Kubernetes beside the one that the sandbox follows.
 NEWEST = "kube-apiserver-1.37"
+# Of a kind whose cache is new; nothing was done yet.
+PREPARING = "storage is (re)initializing"
 
 
 def servers_of(option: str | None) -> tuple[str, ...]:
@@ -71,7 +74,28 @@ def exchange(
     timeout: float = 30.0,
     headers: Sequence[tuple[str, str]] = (),
 ) -> tuple[Any, list[str]]:
-    """As `request`, with the warnings of the answer."""
+    """As `request`, with the warnings of the answer.
+
+    A kube-apiserver that still prepares a kind answers 429: like any client, this one comes again.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return _exchange_once(server, method, path, body, timeout, headers)
+        except RequestFailed as refused:
+            if refused.status != 429 or PREPARING not in str(refused) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
+
+
+def _exchange_once(
+    server: Server,
+    method: str,
+    path: str,
+    body: object,
+    timeout: float,
+    headers: Sequence[tuple[str, str]],
+) -> tuple[Any, list[str]]:
     place = urlsplit(server.url)
     context = ssl.create_default_context(cafile=str(server.ca_file))
     link = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=timeout, context=context)
@@ -79,7 +103,7 @@ def exchange(
     raw_body = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     sent = [
         ("Authorization", f"Bearer {server.token}"),
-        ("Accept", "application/json"),
+        *([] if any(name == "Accept" for name, _ in headers) else [("Accept", "application/json")]),
         ("Content-Length", str(len(raw_body))),
         *([] if any(name == "Content-Type" for name, _ in headers) else [("Content-Type", content)]),
         *headers,

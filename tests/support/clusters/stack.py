@@ -47,4 +47,8 @@ def started(
     finally:
         watchdog.cancel()
         process.terminate()
-        process.communicate(timeout=30)
+        try:
+            # kube-apiserver and etcd may take 20 s each.
+            process.communicate(timeout=60)
+        finally:
+            process.kill()

@@ -30,6 +30,7 @@ from tests.support.clusters.server import Server, write_kubeconfig
 from tests.support.faults.listener import HOST, Listener
 from tests.support.faults.rules import Call, Journal, Rule
 from tests.support.faults.store import status_body
+from tests.support.free_port import free_port
 from tests.support.http2.conversation import HTTP_1, HTTP_2, Conversation, Http2Faults, Reply, handed_on
 from tests.support.http2.conversation import Call as SharedCall
 
@@ -87,7 +88,7 @@ class Door:
         self.name = name
         self.http2 = Http2Faults(_MOST_STREAMS)
         self._context = context
-        self._listener: _Listener | None = _Listener(self, 0, self._context)
+        self._listener: _Listener | None = _Listener(self, free_port(), self._context)
         self._port = self._listener.port
         self.token = proxy.token
         self.ca_file = proxy.ca_file

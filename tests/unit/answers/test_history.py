@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.answers.history import Reclaim, merged, record_of_event, record_of_status
+from scheduler_core.answers.history import (
+    Reclaim,
+    merged,
+    record_of_event,
+    record_of_eviction,
+    record_of_status,
+)
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
+from scheduler_core.model.quotas.quota_history import QuotaEviction
 
 BY = "preempted by team-b/serve-2 (priority 0)"
 FOR = (
@@ -53,6 +60,17 @@ def status(pods: int = 2, time: str = "2026-01-01T00:00:05Z") -> Reclaim:
     found = record_of_status(parse_elastic_quota({"metadata": meta, "status": {"lastReclaim": last}}))
     assert found is not None
     return found
+
+
+def test_a_fair_move_is_one_record_as_a_reclaim_is() -> None:
+    """Its pods, and what the scheduler noted itself."""
+    moved = FOR.replace("which reclaims the min of", "a fair move for")
+    noted = QuotaEviction(
+        int(SECOND), "team-a", "team-a/quota", "Pod team-b/serve-2", "team-b/quota", {}, ("a", "b"), 2
+    )
+    events = [pod_event(name, f"{BY} for node gpu-0, {moved}") for name in ("a", "b")]
+    (found,) = merged([*records(*events), record_of_eviction(noted)])
+    assert (found.kind, found.by_quota, found.pods, found.count) == ("reclaim", "team-b/quota", ("a", "b"), 2)
 
 
 def test_events_and_status_of_one_reclaim_are_one_record() -> None:

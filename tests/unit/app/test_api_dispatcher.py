@@ -18,8 +18,8 @@ from scheduler_core.engine.decisions import Evicted, Noticed, Placed, Rejected
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.errors import Conflict, Forbidden, NotFound, ServerError, Timeout, Unreachable
 from scheduler_core.kube.writes.write_connection import WritePriority
-from scheduler_core.model.kinds import PODS
-from scheduler_core.model.writes import Bind, Evict, Patch, Write
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
+from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
 from tests.support.builders import make_pod
 
 POD = make_pod("a/p").uid("p")
@@ -65,13 +65,14 @@ class Rig:
         self.said: list[str] = []
         self.reported: list[Any] = []
         here = cast(Any, self)
+        self.metrics = SchedulerMetrics("test")
         self.dispatcher = ApiDispatcher(
             cast(Any, server),
             here,
             here,
             self.reported.append,
             "me",
-            SchedulerMetrics("test"),
+            self.metrics,
             lambda: 7.0,
             waiting={"p": PARSED}.get,
         )
@@ -115,6 +116,13 @@ class Rig:
 
 def placed(**more: Any) -> Placed:
     return Placed(PARSED, "n", "own", Bind("a", "p", "p", "n"), **more)
+
+
+def failures(rig: Rig) -> dict[str, float]:
+    """Writes that failed for good, by what was written."""
+    found = (sample for family in rig.metrics.registry.collect() for sample in family.samples)
+    name = "muster_write_failures_total"
+    return {sample.labels["resource"]: sample.value for sample in found if sample.name == name}
 
 
 def run(writes: list[MusterError | None], reads: list[Any], decision: Placed | None = None) -> Rig:
@@ -164,6 +172,17 @@ def test_what_becomes_of_a_binding(
         assert isinstance(failed, BindFailed)
         assert (failed.decision, list(rig.dispatcher.accepted)) == (placed(), [])
         assert rig.said == ["FailedScheduling"]
+
+
+@pytest.mark.parametrize(
+    ("writes", "counted"),
+    [([None], 0), ([LOST, None], 0), ([REFUSED], 0), ([LOST, REFUSED], 0), ([LOST] * 9, 1), ([UNSENT], 1)],
+    ids=["taken", "taken at last", "a rival's", "a rival's at last", "lost for good", "never sent"],
+)
+def test_a_binding_counts_as_a_failed_write_once_and_for_good(
+    writes: list[MusterError | None], counted: int
+) -> None:
+    assert failures(run(list(writes), [])) == ({"pods/binding": 1.0} if counted else {})
 
 
 def test_only_the_leader_repeats_a_binding() -> None:
@@ -275,6 +294,7 @@ def test_an_eviction_that_was_not_taken_is_reported(error: MusterError | None, r
     assert rig.server.written == [Evict("a", "p", "p", "PreemptionByScheduler", "make room")]
     assert [item.decision for item in rig.reported if isinstance(item, EvictFailed)] == [decision] * reported
     assert rig.said == (["Preempted"] if error is None else [])
+    assert failures(rig) == ({"pods": 1.0} if reported else {})
 
 
 @pytest.mark.parametrize(
@@ -286,6 +306,25 @@ def test_a_controllers_write_that_failed_is_reported(write: Write) -> None:
     assert rig.reported == [WriteFailed(write, str(REFUSED))]
     rig.dispatcher.submit_write(write)
     assert (len(rig.reported), rig.server.written) == (1, [write, write])
+    assert failures(rig) == {}, "the next decision follows from what the watch shows"
+
+
+@pytest.mark.parametrize(
+    ("write", "resource"),
+    [
+        (Patch(PODS, "a", "x", {}, subresource="status"), "pods/status"),
+        (Replace(ELASTIC_QUOTAS, "a", "x", {}), "elasticquotas"),
+        (Create(PODS, "a", {}), "pods"),
+        (Delete(PODS, "a", "x"), "pods"),
+        (Bind("a", "p", "p", "n"), "pods/binding"),
+        (Evict("a", "p", "p", "r", "m"), "pods"),
+    ],
+    ids=lambda given: type(given).__name__ if isinstance(given, Write) else given,
+)
+def test_a_failed_write_counts_by_what_was_written(write: Write, resource: str) -> None:
+    rig = Rig(Server([LOST]))
+    rig.dispatcher.submit_write(write)
+    assert failures(rig) == {resource: 1.0}
 
 
 def test_stopping_drops_what_was_not_sent() -> None:

@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 import pytest
 
 from scheduler_core.app.delegated_auth import HOLDS_SECONDS, MOST_WAITING, DelegatedAuthorizer
@@ -29,7 +30,7 @@ class Answers(Client):
         self.asked: list[tuple[str, Any]] = []
 
     def create(self, write: Create, *, dry_run: bool = False) -> bytes:
-        self.asked.append((write.resource.kind, write.body["spec"]))
+        self.asked.append((write.resource.kind, json.loads(msgspec.json.encode(write.body["spec"]))))
         said = self.token if write.resource.kind == "TokenReview" else self.access
         if isinstance(said, Exception):
             raise said

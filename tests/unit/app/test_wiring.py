@@ -7,14 +7,16 @@ import logging
 import pytest
 
 from scheduler_core.app.wiring import report_watch
-from scheduler_core.kube.errors import ApiError, NotFound, Unauthorized
+from scheduler_core.kube.errors import ApiError, NotFound, TooManyRequests, Unauthorized
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, NATIVE_POD_GROUPS, X_POD_GROUPS, Resource
 
 ABSENT = NotFound(404, "NotFound", "the server could not find the requested resource")
+PREPARES = TooManyRequests(429, "TooManyRequests", "storage is (re)initializing")
 REPORTS = [
     ("another project's kind that is not served", X_POD_GROUPS, ABSENT, "INFO"),
     ("a kind that older servers lack", NATIVE_POD_GROUPS, ABSENT, "INFO"),
     ("a kind of Muster that is not installed", ELASTIC_QUOTAS, ABSENT, "WARNING"),
+    ("a kind that the server still prepares", ELASTIC_QUOTAS, PREPARES, "INFO"),
     ("credentials that are refused", X_POD_GROUPS, Unauthorized(401, "Unauthorized", "no"), "WARNING"),
 ]
 

@@ -31,7 +31,13 @@ def commands(root: click.Group) -> Iterator[tuple[str, click.Command]]:
 
 
 ALL = [*commands(elasticquota), *commands(podgroup)]
-FLAGS = {opt for _, command in ALL for param in command.params for opt in param.opts if opt.startswith("-")}
+FLAGS = {
+    opt
+    for _, command in ALL
+    for param in command.params
+    for opt in (*param.opts, *param.secondary_opts)
+    if opt.startswith("-")
+}
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in ALL}))

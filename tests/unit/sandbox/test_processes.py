@@ -96,6 +96,24 @@ time.sleep(60)
 """
 
 
+def test_one_thread_alone_takes_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever else asks whether a process has ended may take it: asyncio warns of an unknown child then."""
+    asked = []
+    poll = subprocess.Popen.poll
+    monkeypatch.setattr(subprocess.Popen, "poll", lambda self: asked.append(self.pid) or poll(self))
+
+    async def scenario() -> None:
+        said: list[str] = []
+        programs = {"one": python(STUBBORN), "two": python(PATIENT)}
+        task = asyncio.create_task(ChildProcesses(programs, said.append, patience=0.1).run())
+        await until(lambda: len(said) >= 2)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scenario())
+    assert asked == []
+
+
 def test_cancelling_kills_what_does_not_end_in_time() -> None:
     """Also under Python 3.11.2, whose `asyncio.timeout` raises CancelledError in a cancelled task."""
 

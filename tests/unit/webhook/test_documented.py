@@ -11,12 +11,14 @@ import pytest
 from scheduler_core.model.groups import topology
 from scheduler_core.model.pods.use import MAX_AMOUNTS, MAX_CONTAINERS
 from scheduler_core.model.quotas.resource_quota import MAX_HARD, MAX_SCOPES
+from scheduler_core.serving import idle_connections as resting
+from scheduler_core.serving import server as bounded
+from scheduler_core.serving import stream
 from webhook.__main__ import cli
 from webhook.certs.rotation import SECRET_SECONDS
-from webhook.http import connections, server, stream
+from webhook.http import chunked_body as chunks
 from webhook.http import headers as heads
-from webhook.http import idle_connections as resting
-from webhook.http import stream as chunks
+from webhook.http import server
 from webhook.http import throttling as lanes
 from webhook.http.admission_review import MAX_VALUES
 from webhook.http.body import FREE_BYTES, MAX_BODIES, MAX_BODY, READ_SECONDS
@@ -66,7 +68,7 @@ LIMITS = [
     ("headers", f"{heads.MAX_LINES} lines, {heads.MAX_VALUE >> 10} KiB each, {server.MAX_HEADERS >> 10} KiB"),
     (
         "chunks of a body",
-        f"{chunks.FREE_CHUNKS:,}, and one more for each KiB; lines of at most {stream.CHUNK_LIMITS.line}",
+        f"{chunks.FREE_CHUNKS:,}, and one more for each KiB; lines of at most {chunks.CHUNK_LIMITS.line}",
     ),
     ("packets of a request", f"{stream.FREE_PIECES:,}, and one more for each {stream.LEAST_PIECE} bytes"),
     ("values in a review", f"{MAX_VALUES:,}"),
@@ -76,11 +78,11 @@ LIMITS = [
     ("a topology", f"names of {topology.LONGEST_NAME} characters"),
     ("a topology", f"{topology.LONGEST_CONSTRAINTS >> 10} KiB of constraints"),
     ("a body's arrival", f"{READ_SECONDS:g} s"),
-    ("a request's arrival, and the reading of its answer", f"{connections.REQUEST_SECONDS:g} s"),
-    ("a request's arrival, and the reading of its answer", f"{connections.PRESSED_SECONDS:g} s for"),
+    ("a request's arrival, and the reading of its answer", f"{bounded.REQUEST_SECONDS:g} s"),
+    ("a request's arrival, and the reading of its answer", f"{bounded.PRESSED_SECONDS:g} s for"),
     ("requests at the same time", f"{server.THREADS} threads"),
-    ("connections", f"{connections.MAX_CONNECTIONS:,}"),
-    ("connections", f"{connections.SPARE_DESCRIPTORS} less"),
+    ("connections", f"{bounded.MAX_CONNECTIONS:,}"),
+    ("connections", f"{bounded.SPARE_DESCRIPTORS} less"),
     ("connections without a request", f"{server.TIMEOUT} s"),
     ("connections that rest after an answer", f"{resting.IDLE_SECONDS:g} s"),
 ]

@@ -29,12 +29,12 @@ PLACES = {
     "a review": ("webhook.http.review_endpoint", "review"),
     "the log line about it": ("webhook.http.review_endpoint", "log_review"),
     "the body": ("webhook.http.review_endpoint", "read_body"),
-    "the head of a request": ("webhook.http.stream.ClientReader", "readline"),
-    "the answer": ("webhook.http.stream.ClientWriter", "write"),
-    "a handshake": ("webhook.http.connections.WebhookConnection", "_shake"),
-    "a newcomer": ("webhook.http.idle_connections.IdleConnections", "_accept"),
-    "what rests": ("webhook.http.idle_connections.IdleConnections", "_expire"),
-    "slow clients": ("webhook.http.connections.HttpServer", "cut_off"),
+    "the head of a request": ("scheduler_core.serving.stream.ClientReader", "readline"),
+    "the answer": ("scheduler_core.serving.stream.ClientWriter", "write"),
+    "a handshake": ("scheduler_core.serving.connections.BoundedConnection", "_shake"),
+    "a newcomer": ("scheduler_core.serving.idle_connections.IdleConnections", "_accept"),
+    "what rests": ("scheduler_core.serving.idle_connections.IdleConnections", "_expire"),
+    "slow clients": ("scheduler_core.serving.server.BoundedServer", "cut_off"),
     "an answer that nobody foresaw": ("webhook.http.review_endpoint.ReviewEndpoint", "fail"),
 }
 CHANGE = """

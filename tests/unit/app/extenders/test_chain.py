@@ -20,8 +20,8 @@ from scheduler_core.model.extending import Answer, NodeRefusal, NodesAnswer, Nod
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Bind
 from tests.support.builders import make_pod
-from tests.support.clusters.scheduler import free_port
 from tests.support.extender_server import ExtenderServer, Handler, extender_server, names_in
+from tests.support.free_port import free_port
 
 WAIT = 30.0
 NODES = ("a", "b", "c")

@@ -63,7 +63,10 @@ class Rig:
         self.postponed: set[ObjectReference] = set()
         events = PodEvents(self._record, self.postponed.__contains__, self.postponed.discard)
         aggregator = EventAggregator(lambda pod: QUOTA, self.pods.get)
-        self.handler = FailureHandler(cast(Any, self), events, aggregator, self.pods.get, lambda: self.now)
+        self.failed: list[str] = []
+        self.handler = FailureHandler(
+            cast(Any, self), events, aggregator, self.pods.get, lambda: self.now, self.failed.append
+        )
 
     def submit(
         self,
@@ -276,6 +279,7 @@ def test_a_condition_that_could_not_be_written_is_written_again_after_a_pause(
     rig.answers_at_once = False
     rig.refuse("p")
     rig.unanswered[0](error)
+    assert rig.failed == ([] if isinstance(error, NotFound | Conflict) else ["pods/status"])
     rig.refuse("q")
     rig.after(PAUSE_SECONDS / 2)
     assert rig.names == (["p"] if again else ["p", "q"])

@@ -10,6 +10,7 @@ from scheduler_core.app.extenders.metrics import ExtenderMetrics
 from scheduler_core.app.loop.event_handlers import WaitingTimes, waits_for
 from scheduler_core.app.loop.inbox import Timing
 from scheduler_core.app.metrics.metrics import SampledMetrics, SchedulerMetrics, WatchMetrics
+from scheduler_core.app.metrics.quota_seconds import QuotaSecondsMetrics
 from scheduler_core.app.metrics.sample import Sample
 from scheduler_core.engine.decisions import Evicted, Noticed, Placed, Rejected
 from scheduler_core.model.pods.pod import parse_pod
@@ -28,12 +29,14 @@ SAMPLE = Sample(
     {("team", "quota", "cpu"): 2.5},
     {"Running": 6.0},
     {"used": {("dept", "cpu"): 3.5}},
+    {("team", "gang"): 7.5},
 )
 
 
 def with_everything() -> SchedulerMetrics:
     metrics = SchedulerMetrics("1.2.3")
     metrics.add(SampledMetrics(lambda: SAMPLE))
+    metrics.add(QuotaSecondsMetrics(lambda: {("a", "cpu", "used"): 1}))
     metrics.add(WatchMetrics([], lambda: True))
     ExtenderMetrics(metrics.registry)
     return metrics
@@ -99,6 +102,17 @@ def test_waits_are_told_by_what_the_pod_waited_for_and_for_quotas_only() -> None
     assert said.count("muster_quota_wait_seconds_count") == 1
 
 
+def test_what_may_happen_to_a_quota_is_told_with_zeros_before_it_happens() -> None:
+    """A series that begins with 1 does not rise in the eyes of Prometheus: the first event would be lost."""
+    metrics = with_everything()
+    metrics.quota_seen("team")
+    metrics.wait_begins("team", "gang")
+    said = text(metrics)
+    for rule in ("reclaim", "fair", "priority"):
+        assert f'muster_quota_evictions_total{{namespace="team",reason="{rule}"}} 0.0' in said
+    assert 'muster_quota_wait_seconds_count{namespace="team",reason="gang"} 0.0' in said
+
+
 @pytest.mark.parametrize(
     ("refused_by", "waited_for"),
     [
@@ -159,6 +173,7 @@ def test_gauges_come_from_a_sample_and_are_missing_without_one() -> None:
     assert 'muster_quota_entitled{namespace="team",quota="quota",resource="cpu"} 2.5' in said
     assert 'muster_quota_group_used{group="dept",resource="cpu"} 3.5' in said
     assert 'muster_gangs{phase="Running"} 6.0' in said
+    assert 'muster_longest_wait_seconds{namespace="team",unit="gang"} 7.5' in said
     assert "muster_nodes_without_allocatable 1.0" in said
     silent = SchedulerMetrics("1")
     silent.add(SampledMetrics(lambda: None))

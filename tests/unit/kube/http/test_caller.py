@@ -14,8 +14,8 @@ import pytest
 from scheduler_core.certificates import issue_serving, make_authority
 from scheduler_core.kube.http.caller import Caller, CallFailed
 from scheduler_core.kube.http.endpoint import Endpoint
-from tests.support.clusters.scheduler import free_port
 from tests.support.extender_server import Handler, extender_server
+from tests.support.free_port import free_port
 
 SECONDS = 0.4
 # The end of a call that took its time in full; no bound for a machine that is busy.

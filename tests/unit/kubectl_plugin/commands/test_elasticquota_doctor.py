@@ -353,7 +353,7 @@ def test_no_command_writes_but_the_fix(api: Api, eq: Command) -> None:
     for command in (*COMMANDS, *ANSWERS):
         if command in ("why", "what-if"):
             eq(command, *(["pod/p"] if command == "why" else []))
-        elif command not in ("adopt", "simulate"):
+        elif command not in ("adopt", "simulate", "ui"):
             eq(command, "-A")
     assert [sent.query.get("dryRun") for sent in api.writes] == ["All"]
     eq("doctor", "-A", "--fix", "--dry-run=server")

@@ -6,11 +6,21 @@ import csv
 import io
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kubectl_plugin.cluster.reclaim_history import UNREAD_EVENTS
+from scheduler_core.model.quotas.quota_history import (
+    HOUR_SECONDS,
+    QuotaEviction,
+    QuotaHistoryDay,
+    day_of,
+    encode_day,
+    name_of,
+    start_of,
+)
 from scheduler_core.model.timestamps import format_micro_time, format_time
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, quota_object
 
@@ -83,8 +93,113 @@ def test_nothing_taken_back_is_said(api: Api, eq: Command) -> None:
     assert done.err == "Nothing was taken back in the last 24h, as far as Events are kept.\n"
 
 
-@pytest.mark.parametrize("text", ["yesterday", "-1h", "0s", "1d"])
+@pytest.mark.parametrize("text", ["yesterday", "-1h", "0s", "d", "-1d"])
 def test_a_time_that_is_none_is_refused(eq: Command, text: str) -> None:
     done = eq("history", f"--since={text}")
     assert (done.code, done.out) == (2, "")
-    assert f"'{text}' is not a time like 30m or 24h" in done.err
+    assert f"'{text}' is not a time like 30m, 24h or 7d" in done.err
+
+
+# Use over time
+
+
+SYSTEM = "kube-system"
+
+
+def recorded(ago: float = 7200.0, **sums: int) -> dict[str, Any]:
+    """The ConfigMap of the day of a moment, with sums of one hour of team-a's CPU."""
+    moment = time.time() - ago
+    day = day_of(moment)
+    hour = int(moment - start_of(day)) // HOUR_SECONDS
+    columns = {kind: [0] * hour + [value] for kind, value in sums.items()}
+    taken = QuotaEviction(
+        int(moment), "team-a", "team-a/quota", "PodGroup team-b/g", "team-b/quota", {"cpu": 3000}, ("x",), 1
+    )
+    payload = encode_day(QuotaHistoryDay(day, 0, "me", {"team-a": {"cpu": columns}}, (taken,)))
+    return {
+        "metadata": {"namespace": SYSTEM, "name": name_of(day), "resourceVersion": "1", "uid": "h"},
+        **payload.fields(),
+    }
+
+
+@pytest.fixture
+def measured(api: Api) -> Api:
+    """An hour of 3 cores, one of them borrowed."""
+    api.objects["configmaps"] = [
+        recorded(
+            measured=3600, used=3000 * 3600, borrowed=1000 * 3600, lent=0, waiting=500 * 3600, min=2000 * 3600
+        )
+    ]
+    return api
+
+
+def test_resource_hours_by_team(measured: Api, eq: Command) -> None:
+    done = eq("history", "-A", "--by", "team")
+    assert (done.code, done.err) == (0, "")
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["NAMESPACE", "RESOURCE", "USED", "BORROWED", "LENT", "WAITING", "MEASURED"],
+        ["team-a", "cpu", "3", "1", "0", "0.5", "60m"],
+    ]
+
+
+def test_days_prices_and_csv(measured: Api, eq: Command, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("currency: EUR\nprices: {cpu: 0.1, memory: 2}\n")
+    done = eq("history", "-A", "--by", "day", "--prices", str(prices), "-o", "csv")
+    (row,) = csv.DictReader(io.StringIO(done.out))
+    assert (row["namespace"], row["used"], row["price"], row["cost"]) == ("team-a", "3", "0.1", "0.3")
+    table = eq("history", "-A", "--by", "team", "--prices", str(prices)).out.splitlines()
+    assert table[0].split()[-2:] == ["COST", "(EUR)"]
+    measured.objects["elasticquotas"][0]["metadata"]["annotations"] = {"muster.dev/price": "cpu=2"}
+    (entry,) = json.loads(eq("history", "-A", "--by", "team", "--prices", str(prices), "-o", "json").out)[
+        "rows"
+    ]
+    assert (entry["price"], entry["cost"]) == ("2", "6")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("prices: {cpu: -1}", "prices[cpu]: -1 must be a number"),
+        ("prices: {cpu: 1e400}", "prices[cpu]: '1e400' must be a number"),
+        ("prices: [1]", "prices: is required"),
+        ("price: {}", "prices: is required"),
+        ("prices: {}\nmore: 1", "more: is not known"),
+        ("prices: {}\ncurrency: [EUR]", "currency: ['EUR'] must be"),
+        ("{", "is not YAML"),
+    ],
+)
+def test_bad_prices_are_refused(measured: Api, eq: Command, tmp_path: Path, text: str, words: str) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text(text)
+    done = eq("history", "--by", "team", "--prices", str(prices))
+    assert (done.code, done.out) == (1, "")
+    assert words in done.err
+
+
+def test_who_may_not_read_the_history_is_told_what_is_missing(measured: Api, eq: Command) -> None:
+    measured.forbidden = {("configmaps", SYSTEM)}
+    done = eq("history", "--by", "team")
+    assert (done.code, done.out) == (1, "")
+    assert "right to list configmaps" in done.err
+    assert SYSTEM in done.err
+    # What was taken back is told as far as Events and quotas tell.
+    assert eq("history").code == 0
+
+
+def test_a_damaged_day_is_named_and_the_others_are_shown(measured: Api, eq: Command) -> None:
+    (config_map,) = measured.objects["configmaps"]
+    config_map["data"] = {"day.json": "nonsense"}
+    done = eq("history", "-A", "--by", "team")
+    assert done.code == 1
+    assert f"ConfigMap {SYSTEM}/{config_map['metadata']['name']}: data[day.json]" in done.err
+
+
+def test_what_the_scheduler_recorded_is_told_beyond_events(measured: Api, eq: Command) -> None:
+    found = json.loads(eq("history", "-A", "-o", "json").out)["history"]
+    assert (found[0]["by"], found[0]["pods"]) == ("PodGroup team-b/g", ["x"])
+
+
+def test_flags_of_use_need_by(eq: Command) -> None:
+    done = eq("history", "--prices", "x")
+    assert (done.code, "--by" in done.err) == (2, True)

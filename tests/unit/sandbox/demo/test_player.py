@@ -155,6 +155,29 @@ def test_only_running_pods_are_placed(play: Player) -> None:
     assert play.placed("team-a") == {"runs": "n1"}
 
 
+def test_a_new_pod_is_younger_than_one_that_starts_late(screen: Screen) -> None:
+    """A slow node starts a pod long after its creation; victims are ordered by the start."""
+    old, recent = "2026-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
+    moments = [
+        {"created": recent, "node": "n1", "start": recent},
+        {"created": old, "node": "n1", "start": None},
+        {"created": old, "node": "n1", "start": recent},
+        {"created": old, "node": None, "start": None},
+    ]
+
+    class Starting(Objects):
+        def list(self, kind: str, namespace: str | None = None, **selectors: str) -> list[Obj]:
+            moment = moments[len(self.asked)]
+            self.asked.append(kind)
+            status = {"startTime": moment["start"]} if moment["start"] else {}
+            spec = {"nodeName": moment["node"]} if moment["node"] else {}
+            return [{"metadata": {"creationTimestamp": moment["created"]}, "spec": spec, "status": status}]
+
+    objects = Starting()
+    Player(WithoutKubectl(), objects, Cluster(), screen).next_second("team-a")
+    assert len(objects.asked) == len(moments)
+
+
 def test_a_namespace_is_awaited_until_the_webhook_manages_it(screen: Screen) -> None:
     objects = Objects()
     Player(WithoutKubectl(), objects, Cluster(), screen).scheduled_by_muster("team-a")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from scheduler_core.serving.stream import RequestUnreadable
 from webhook.http.body import (
     HEAD_BYTES,
     MAX_BODY,
@@ -14,7 +15,6 @@ from webhook.http.body import (
     READ_SECONDS,
     BodyMemory,
     BodyTooLarge,
-    BodyUnreadable,
     Readable,
     TooManyBodies,
     read_body,
@@ -85,16 +85,16 @@ def test_endless_body_is_given_up_at_the_limit() -> None:
 def test_slow_body_is_given_up_at_the_deadline() -> None:
     clock: Iterator[float] = iter(float(n) for n in range(100))
     stream = Failing(AssertionError("read on after the deadline"), b"x" * (1 << 15) * 4)
-    with pytest.raises(BodyUnreadable, match="in time"):
+    with pytest.raises(RequestUnreadable, match="in time"):
         read_body(stream, None, monotonic=lambda: next(clock))
     assert next(clock) == READ_SECONDS + 2
 
 
 ERRORS = [
-    ("read timeout", TimeoutError("The read operation timed out"), BodyUnreadable),
+    ("read timeout", TimeoutError("The read operation timed out"), RequestUnreadable),
     ("oversized chunk", OSError("Request Entity Too Large"), BodyTooLarge),
-    ("broken chunk", ValueError("Bad chunked transfer size"), BodyUnreadable),
-    ("lost connection", ConnectionResetError(104, "reset"), BodyUnreadable),
+    ("broken chunk", ValueError("Bad chunked transfer size"), RequestUnreadable),
+    ("lost connection", ConnectionResetError(104, "reset"), RequestUnreadable),
 ]
 
 

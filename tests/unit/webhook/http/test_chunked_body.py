@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.webhook.http.test_stream import Said
-from webhook.http.body import MAX_BODY, MAX_TAKEN, BodyTooLarge, BodyUnreadable, read_body
-from webhook.http.stream import CHUNK_LIMITS, FREE_CHUNKS, LEAST_AVERAGE, ChunkedBody, ClientReader
+from scheduler_core.serving.stream import ClientReader, RequestUnreadable
+from tests.unit.serving.test_client_streams import Said
+from webhook.http.body import MAX_BODY, MAX_TAKEN, BodyTooLarge, read_body
+from webhook.http.chunked_body import CHUNK_LIMITS, FREE_CHUNKS, LEAST_AVERAGE, ChunkedBody
 
 
 def chunk(part: bytes, extension: bytes = b"") -> bytes:
@@ -56,7 +57,7 @@ BROKEN = [
 
 @pytest.mark.parametrize("sent", [b[1] for b in BROKEN], ids=[b[0] for b in BROKEN])
 def test_broken_chunks(sent: bytes) -> None:
-    with pytest.raises(BodyUnreadable):
+    with pytest.raises(RequestUnreadable):
         read_body(chunks_of(sent), None)
 
 
@@ -81,7 +82,7 @@ def test_body_in_too_many_small_chunks_is_given_up() -> None:
     assert len(read_body(chunks_of(few), None)) == FREE_CHUNKS - 1
     stream = chunks_of(*_packets(chunk(b"x") * 1_000_000))
     began = time.thread_time()
-    with pytest.raises(BodyUnreadable, match=f"more than {FREE_CHUNKS} chunks"):
+    with pytest.raises(RequestUnreadable, match=f"more than {FREE_CHUNKS} chunks"):
         read_body(stream, None)
     assert time.thread_time() - began < 0.5
 

@@ -17,16 +17,16 @@ from pathlib import Path
 import pytest
 
 from scheduler_core.certificates import CertificateError, KeyPair, issue_serving
+from scheduler_core.health import PortTaken
 from tests.support.eventually import eventually
 from tests.support.tls_client import TlsClient
 from tests.unit.webhook.http.reviews import Obj, envelope, namespace, node, quota, synced
 from webhook.certs.store import FileStore, ensure
-from webhook.http import connections as connections_module
 from webhook.http import review_endpoint
 from webhook.http.app import create_app
 from webhook.http.body import MAX_BODY
 from webhook.http.health import Lifecycle, health_server
-from webhook.http.server import ListenError, WebhookServer, _private_file
+from webhook.http.server import WebhookServer, _private_file
 from webhook.metrics import WebhookMetrics
 from webhook.policy.review_dispatcher import ReviewDispatcher
 from webhook.view.cache import Cache
@@ -105,7 +105,7 @@ def test_rest_of_a_refused_chunked_body_is_no_next_request(running: Running) -> 
 
 
 def test_header_that_trickles_in_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections_module, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr("scheduler_core.serving.server.REQUEST_SECONDS", 0.3)
     with running.raw() as sock:
         sock.sendall(b"POST /validate HTTP/1.1\r\n")
 
@@ -273,7 +273,7 @@ def test_port_in_use_is_said(running: Running, tmp_path: Path) -> None:
     address = ("127.0.0.1", running.server.port)
     app = create_app(ReviewDispatcher(Cache()), WebhookMetrics())
     second = WebhookServer(app, address, running.certificates.serving)
-    with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{address[1]}: the port is in use"):
+    with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{address[1]}: the port is in use"):
         second.start()
 
 

@@ -15,11 +15,12 @@ import cheroot.connections
 import pytest
 
 from scheduler_core.certificates import issue_serving, make_authority
+from scheduler_core.serving.server import PRESSED_SECONDS
 from tests.support.eventually import eventually
 from tests.support.webhooks.clients import SLOW, Asker, half_body, half_header, never_reading, silent
 from tests.unit.webhook.http.reviews import envelope, node, quota, synced
 from webhook.http.app import create_app
-from webhook.http.connections import PRESSED_SECONDS, HttpServer
+from webhook.http.connections import HttpServer
 from webhook.http.server import WebhookServer
 from webhook.metrics import WebhookMetrics
 from webhook.policy.review_dispatcher import ReviewDispatcher
@@ -95,7 +96,7 @@ def test_workers_that_stay_with_their_clients_are_no_fewer_for_others(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A worker that stays does so for longer than anybody waits here.
-    monkeypatch.setattr("webhook.http.connections.LINGER_MILLISECONDS", 60_000)
+    monkeypatch.setattr("scheduler_core.serving.connections.LINGER_MILLISECONDS", 60_000)
     server = running.server._server
     with ExitStack() as opened:
         for _ in range(150):

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.http.body import BodyUnreadable
-from webhook.http.stream import LEAST_PIECE, ClientReader, ClientWriter
+from scheduler_core.serving.stream import LEAST_PIECE, ClientReader, ClientWriter, RequestUnreadable
 
 PIECES = st.lists(st.binary(min_size=1, max_size=8).map(lambda raw: raw.replace(b"\x00", b"\n")), max_size=12)
 CALLS = st.lists(
@@ -64,7 +63,7 @@ def test_request_in_too_many_pieces_is_given_up_and_the_next_one_is_counted_anew
     reader = ClientReader(Said([b"x"] * 10_000))
     for _ in range(2):
         reader.begin_request()
-        with pytest.raises(BodyUnreadable, match="too many small pieces"):
+        with pytest.raises(RequestUnreadable, match="too many small pieces"):
             reader.read(10_000)
     large = ClientReader(Said([b"x" * LEAST_PIECE] * 10_000))
     assert len(large.read(10_000 * LEAST_PIECE)) == 10_000 * LEAST_PIECE

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from webhook.http import connections
-from webhook.http import idle_connections as resting
-from webhook.http.connections import (
+from scheduler_core.serving import connections
+from scheduler_core.serving import idle_connections as resting
+from scheduler_core.serving.connections import BoundedConnection
+from scheduler_core.serving.idle_connections import IDLE_SECONDS, IdleConnections
+from scheduler_core.serving.server import (
     PRESSED_AT_ONCE,
     PRESSED_SECONDS,
     REQUEST_SECONDS,
-    HttpServer,
-    WebhookConnection,
+    BoundedServer,
     limit_of,
 )
-from webhook.http.idle_connections import IDLE_SECONDS, IdleConnections
 
 NOW = 1000.0
 
@@ -26,12 +27,8 @@ NOW = 1000.0
 class Client:
     """A connection: since when a worker waits for it (None: it does not), and whether it was given up."""
 
-    def __init__(
-        self, since: float | None = None, *, shaken: bool = True, name: str | None = None, asked: bool = False
-    ) -> None:
+    def __init__(self, since: float | None = None, *, asked: bool = False) -> None:
         self.waiting_since = since
-        self.shaken = shaken
-        self.client = name
         self.asked = asked
         self.last_used: float | None = since
         self.given_up = False
@@ -61,20 +58,16 @@ class Selector:
 def server(
     *active: Client,
     queued: int = 0,
-    asks: bool = True,
-    lingering: int = 2,
 ) -> Any:
     made = SimpleNamespace(
         active=set(active),
         requests=SimpleNamespace(qsize=queued),
-        asks_for_certificates=asks,
-        lingering=lingering,
     )
-    return cast(HttpServer, made)
+    return cast(BoundedServer, made)
 
 
 def cut_off(*clients: Client, queued: int = 0) -> list[bool]:
-    HttpServer.cut_off(server(*clients, queued=queued), NOW)
+    BoundedServer.cut_off(server(*clients, queued=queued), NOW)
     return [client.given_up for client in clients]
 
 
@@ -98,36 +91,9 @@ def test_no_more_are_pressed_than_is_useful() -> None:
     assert all(cut_off(*again, queued=PRESSED_AT_ONCE + 3)), "as many as are waited for"
 
 
-def test_of_too_many_unknown_clients_the_one_that_waits_longest_is_closed() -> None:
-    newcomer, old, new, busy = Client(NOW), Client(NOW - 9), Client(NOW - 1), Client(None)
-    HttpServer.limit_unverified(server(newcomer, old, new, busy), cast(WebhookConnection, newcomer))
-    assert [client.given_up for client in (newcomer, old, new, busy)] == [False, True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("clients", "asks"),
-    [
-        pytest.param([Client(NOW - 9), Client(NOW - 8)], True, id="few enough"),
-        pytest.param(
-            [Client(NOW - 9), Client(NOW - 8), Client(NOW - 7, name="apiserver")], True, id="one is known"
-        ),
-        pytest.param(
-            [Client(NOW - 9), Client(NOW - 8), Client(NOW - 7, shaken=False)], True, id="one shakes hands"
-        ),
-        pytest.param(
-            [Client(NOW - 9), Client(NOW - 8), Client(NOW - 7)], False, id="nobody shows a certificate"
-        ),
-        pytest.param([Client(None), Client(None), Client(None)], True, id="nobody keeps a worker waiting"),
-    ],
-)
-def test_unknown_clients_below_the_limit_keep_their_connections(clients: list[Client], asks: bool) -> None:
-    HttpServer.limit_unverified(server(*clients, asks=asks), cast(WebhookConnection, Client(NOW)))
-    assert not any(client.given_up for client in clients)
-
-
 def at_rest(*clients: Client) -> Any:
     made = cast(Any, IdleConnections.__new__(IdleConnections))
-    made.server = SimpleNamespace(timeout=5)
+    made.server = SimpleNamespace(timeout=5, log=logging.getLogger("muster.test"))
     made._selector = Selector(*clients, made.server)
     return made
 
@@ -206,6 +172,7 @@ def connection(sock: Socket, *, held: bool = False, polled: bool = False, **stat
     made = SimpleNamespace(ready=True, active=set(), lingering=1, requests=SimpleNamespace(qsize=0), **state)
     return SimpleNamespace(
         waiting_since=NOW,
+        shaken=True,
         socket=sock,
         server=made,
         rfile=SimpleNamespace(has_data=lambda: held),
@@ -224,7 +191,7 @@ def connection(sock: Socket, *, held: bool = False, polled: bool = False, **stat
     ],
 )
 def test_a_worker_stays_with_its_client_while_requests_come(conn: Any, more: bool) -> None:
-    assert WebhookConnection._more(conn) is more
+    assert BoundedConnection._more(conn) is more
     assert conn.waiting_since is None
 
 
@@ -237,19 +204,19 @@ def test_a_worker_does_not_linger_where_it_is_needed(reason: str) -> None:
         conn.server.requests.qsize = 1
     else:
         conn.server.active = {1, 2}
-    assert WebhookConnection._more(conn) is False
+    assert BoundedConnection._more(conn) is False
 
 
 def test_the_rest_of_a_refused_clients_body_is_read_to_its_end_or_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sock = Socket(b"x" * 10, b"y", b"", b"beyond the end")
-    WebhookConnection._drain(connection(sock))
+    BoundedConnection._drain(connection(sock))
     assert sock.pieces == [b"beyond the end"]
     monkeypatch.setattr(connections, "DRAIN_READS", 2)
     sock = Socket(b"123", b"45", b"6")
-    WebhookConnection._drain(connection(sock))
+    BoundedConnection._drain(connection(sock))
     assert sock.pieces == [b"6"], "no more than so much"
     sock = Socket(b"1")
-    WebhookConnection._drain(connection(sock))
+    BoundedConnection._drain(connection(sock))
     assert sock.pieces == [], "a client that says nothing is left"

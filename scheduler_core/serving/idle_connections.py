@@ -8,7 +8,6 @@ kernel's backlog while there is no descriptor for them.
 from __future__ import annotations
 
 import errno
-import logging
 import selectors
 import time
 from contextlib import suppress
@@ -16,13 +15,11 @@ from typing import Any, Final
 
 from cheroot.connections import ConnectionManager
 
-# API servers close an idle connection after 90 s. They should close it, not the webhook.
+# API servers close an idle connection after 90 s. They should close it, not the server.
 IDLE_SECONDS: Final = 120.0
 # How long accepting stops when there is no descriptor for a new connection.
 PAUSE_SECONDS: Final = 0.05
 _SHORTAGE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-
-log = logging.getLogger("muster.webhook")
 
 
 class IdleConnections(ConnectionManager):
@@ -42,7 +39,7 @@ class IdleConnections(ConnectionManager):
             super().put(conn)
         except (OSError, ValueError, KeyError) as error:
             # It was closed meanwhile, or the kernel accepts no more of them: a worker must survive that.
-            log.debug("a client's connection cannot be kept idle: %s", error)
+            self.server.log.debug("a client's connection cannot be kept idle: %s", error)
             _close(conn)
 
     def make_room(self, limit: int) -> None:
@@ -89,7 +86,7 @@ class IdleConnections(ConnectionManager):
             conn = self._from_server_socket(self.server.socket)
         except OSError as error:
             if error.errno not in _SHORTAGE:
-                log.debug("a client was lost before its first request: %s", error)
+                self.server.log.debug("a client was lost before its first request: %s", error)
             elif not self._give_way(asked=False) and not self._give_way(asked=True):
                 self._pause(time.monotonic(), error)
             return
@@ -102,7 +99,7 @@ class IdleConnections(ConnectionManager):
         self._selector.unregister(self.server.socket.fileno())
         if now - self._warned_at >= 1.0:
             self._warned_at = now
-            log.warning("no descriptor for another client: %s", error.strerror)
+            self.server.log.warning("no descriptor for another client: %s", error.strerror)
 
     def _give_way(self, *, asked: bool) -> bool:
         """Close the connection that is idle longest, among those with or without a request (`asked`)."""

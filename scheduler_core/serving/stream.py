@@ -1,4 +1,4 @@
-"""Buffered input and output of a client's connection, and chunked bodies on it.
+"""Buffered input and output of a client's connection.
 
 cheroot's own streams go through the pure Python classes of `io` and send the head and the body of a response
 separately: two TLS records, two system calls, and a client that is woken twice.
@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from scheduler_core.kube.http.chunks import ChunkLimits, Unchunked
-from webhook.http.body import MAX_TAKEN, BodyTooLarge, BodyUnreadable
-
 # Bounds for one request: TLS records hold more than LEAST_PIECE bytes on average, apart from the free ones. A
 # client that encrypts each byte separately would otherwise cost seconds of processor time for one body.
 FREE_PIECES: Final = 1024
@@ -19,10 +16,14 @@ _CHUNK: Final = 1 << 16
 _NEWLINE: Final = b"\n"
 
 
+class RequestUnreadable(Exception):
+    """A request did not arrive in time, or cannot be read as what it says it is; holds the reason."""
+
+
 class ClientReader:
     """Buffered input from the client.
 
-    Reads raise OSError, TimeoutError if the client is too slow, and BodyUnreadable if a request arrives in
+    Reads raise OSError, TimeoutError if the client is too slow, and RequestUnreadable if a request arrives in
     too many pieces.
     """
 
@@ -82,7 +83,7 @@ class ClientReader:
     def _fill(self) -> bool:
         self._pieces += 1
         if self._pieces > FREE_PIECES + (self.bytes_read - self._begun) // LEAST_PIECE:
-            raise BodyUnreadable("the request comes in too many small pieces")
+            raise RequestUnreadable("the request comes in too many small pieces")
         got: bytes = self._recv(_CHUNK)
         self._held, self._at = self._held[self._at :] + got, 0
         return bool(got)
@@ -122,58 +123,3 @@ class ClientWriter:
         if self._held:
             self._send(self._held)
         self._held, self._holding = b"", False
-
-
-# API servers send none of these: a chunk extension, a trailer.
-CHUNK_LIMITS: Final = ChunkLimits(line=256, digits=8, trailers=16)
-# Clients send KiBs in a chunk; the free chunks are for clients that flush often.
-FREE_CHUNKS: Final = 1024
-LEAST_AVERAGE: Final = 1024
-
-
-class ChunkedBody:
-    """A chunked body as a WSGI input, in bounded memory and time however it is cut into chunks.
-
-    cheroot's decoder reads the line before a chunk however long it is, copies what is left of a chunk at
-    every read, and accepts any number of chunks of one byte.
-    """
-
-    def __init__(self, reader: ClientReader) -> None:
-        self._reader = reader
-        self._decoder = Unchunked(CHUNK_LIMITS)
-
-    @property
-    def remaining(self) -> int:
-        """1 while some of the body is still to be read, then 0."""
-        return int(not self._decoder.ended)
-
-    def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; empty at the end of the body.
-
-        Raises BodyTooLarge and BodyUnreadable, and what the connection raises.
-        """
-        decoder = self._decoder
-        while not decoder.ended:
-            received = self._reader.receive(size)
-            if not received:
-                raise BodyUnreadable("the body ended before its last chunk")
-            try:
-                part = decoder.feed(received)
-            except ValueError as error:
-                raise BodyUnreadable(str(error)) from None
-            self._check_bounds()
-            if decoder.ended:
-                self._reader.unread(len(decoder.rest))
-            if part:
-                return part
-        return b""
-
-    def _check_bounds(self) -> None:
-        decoder = self._decoder
-        if decoder.size > MAX_TAKEN:
-            raise BodyTooLarge
-        if decoder.chunks > FREE_CHUNKS + decoder.size // LEAST_AVERAGE:
-            raise BodyUnreadable(
-                f"the body comes in more than {FREE_CHUNKS} chunks "
-                f"of less than {LEAST_AVERAGE} bytes on average"
-            )

@@ -1,0 +1,188 @@
+"""`kubectl elasticquota queue`: flags, help, and what waits in the scheduler's order."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kubectl_plugin.cli.global_flags import global_flags
+from kubectl_plugin.render.table import ABSENT, UNKNOWN, Cell, TablePrinter
+from scheduler_core.model.printable import visible
+
+if TYPE_CHECKING:
+    from kubectl_plugin.live.live_world import LiveWorld
+    from scheduler_core.answers.queue.advice import Advice, QueueAdvice, StartRange
+    from scheduler_core.answers.queue.waiting import WaitingQueue, WaitingUnit
+
+HEADERS: Final = ("POSITION", "NAMESPACE", "WORK", "PODS", "PRIORITY", "WAITS", "CAUSE", "STARTS", "STEP")
+# Seconds for estimates, and then for steps.
+_ESTIMATE_SECONDS: Final = 10.0
+_STEP_SECONDS: Final = 15.0
+
+
+@click.command(name="queue")
+@click.option(
+    "--first", default=10, type=click.IntRange(0), help="For how much of it times and steps are told."
+)
+@click.option("--steps/--no-steps", default=True, help="Whether to look for the step that starts the work.")
+@click.option("--config", default="", metavar="FILE", help="The scheduler's configuration.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml"]),
+    default="table",
+    help="Output format; wide adds the scheduler's message.",
+)
+@click.option("--no-headers", is_flag=True, help="Do not print the header line.")
+@global_flags
+@click.pass_context
+def queue(ctx: click.Context, /, first: int, steps: bool, config: str, output: str, no_headers: bool) -> None:
+    """Show what waits in the cluster, in the order in which the scheduler tries it.
+
+    The scheduler runs once on a copy of the cluster; nothing is written. CAUSE is what stops the work:
+    gates, gang (members are missing), quota, topology, load, nodes, or kept (nodes are being freed for it).
+    STARTS is an interval as of `kubectl podgroup eta`, STEP the least change that starts the work now, as
+    of `kubectl elasticquota why`; both are told for the --first of it. With a namespace only its own work is
+    shown, with its position in the whole queue. Who may not list nodes, and pods and quotas of all
+    namespaces, sees the waiting work of the own namespace as its conditions tell, without positions.
+
+    \b
+    Examples:
+      kubectl elasticquota queue -A
+      kubectl elasticquota queue -n team-a -o wide
+      kubectl elasticquota queue -A --no-steps -o json
+    """
+    from kubectl_plugin.cluster.diagnostics import Diagnostics
+    from kubectl_plugin.cluster.session import CommandSession
+    from kubectl_plugin.live.live_world import read_world
+    from kubectl_plugin.render.structured import encoded
+    from scheduler_core.answers.changes import NOTHING
+    from scheduler_core.answers.queue.waiting import WaitingQueue, queue_of, told_queue
+
+    session, diagnostics = CommandSession.of(ctx), Diagnostics()
+    live = read_world(session.client, session.namespace, diagnostics.note, config=config)
+    for missing in live.unread:
+        diagnostics.note(f"note: you may not list {missing}: what depends on them is not known")
+    base = live.world.base
+    found = told_queue(base) if live.blind else live.world.ask(NOTHING, queue_of, WaitingQueue)
+    shown = [unit for unit in found.units if session.scope in ("", unit.namespace)]
+    advice = advice_for(session, live, [] if live.blind else shown[:first], steps=steps)
+    if output in ("json", "yaml"):
+        sys.stdout.write(encoded(document(found, shown, advice, live.blind), output))
+    elif shown:
+        printer = TablePrinter(_headers(output), show_headers=not no_headers)
+        for line in printer.lines(list(_rows(shown, advice, time.time(), wide=output == "wide"))):
+            print(line)
+    else:
+        diagnostics.note(
+            "Nothing waits" + ("." if session.all_namespaces else f" in {session.namespace} namespace.")
+        )
+
+
+def advice_for(session: Any, live: LiveWorld, units: Sequence[WaitingUnit], *, steps: bool) -> QueueAdvice:
+    """When the units start, and what would start them."""
+    from kubectl_plugin.live.run_times import finished_pods, read_jobs
+    from scheduler_core.answers.eta.run_times import times_of
+    from scheduler_core.answers.queue.advice import QueueAdvice, advise
+
+    if not units:
+        return QueueAdvice()
+    jobs, _ = read_jobs(session.client, session.namespace)
+    times = times_of(live.world.base, finished_pods(live.lists), jobs)
+    estimated = time.monotonic() + _ESTIMATE_SECONDS
+    searched = estimated + _STEP_SECONDS
+    return advise(
+        live.world,
+        units,
+        times,
+        estimates=lambda: time.monotonic() > estimated,
+        steps=lambda: not steps or time.monotonic() > searched,
+    )
+
+
+def document(
+    found: WaitingQueue, shown: Sequence[WaitingUnit], advice: QueueAdvice, unread: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The queue for JSON and YAML, times as the API writes them; what is not known is left out."""
+    told = by_unit(advice)
+    return {
+        "length": len(found.units),
+        "startingPods": found.starting,
+        "evictedPods": found.evicted,
+        "waiting": [_entry(unit, told.get((unit.kind, unit.namespace, unit.name))) for unit in shown],
+        **({"unread": list(unread)} if unread else {}),
+    }
+
+
+def by_unit(advice: QueueAdvice) -> dict[tuple[str, str, str], Advice]:
+    """The advice by kind, namespace and name."""
+    return {(item.kind, item.namespace, item.name): item for item in advice.advice}
+
+
+def _entry(unit: WaitingUnit, advice: Advice | None) -> dict[str, Any]:
+    from scheduler_core.model.timestamps import format_time
+
+    entry: dict[str, Any] = {
+        "position": unit.position,
+        "kind": unit.kind,
+        "namespace": unit.namespace,
+        "name": unit.name,
+        "pods": unit.pods,
+        "priority": unit.priority,
+        "since": format_time(unit.since),
+        "cause": unit.cause,
+        "message": unit.message,
+        "nodes": list(unit.nodes),
+    }
+    if advice is None:
+        return entry
+    moments = {name: getattr(advice.start, name) for name in ("earliest", "median", "latest")}
+    starts = {name: format_time(moment) for name, moment in moments.items() if moment is not None}
+    texts = {"step": advice.step, "whatIf": advice.what_if, "never": advice.never}
+    return entry | {"starts": starts} | {name: text for name, text in texts.items() if text}
+
+
+def _headers(output: str) -> list[str]:
+    return [*HEADERS, *(["MESSAGE"] if output == "wide" else [])]
+
+
+def _rows(
+    units: Sequence[WaitingUnit], advice: QueueAdvice, now: float, *, wide: bool
+) -> Iterator[list[Cell]]:
+    from scheduler_core.printing.age import human_duration
+
+    told = by_unit(advice)
+    for unit in units:
+        known = told.get((unit.kind, unit.namespace, unit.name))
+        texts = [
+            str(unit.position) if unit.position else UNKNOWN,
+            unit.namespace,
+            f"{unit.kind.lower()}/{unit.name}",
+            str(unit.pods),
+            str(unit.priority),
+            human_duration(now - unit.since),
+            unit.cause,
+            interval_text(known.start, now) if known is not None else ABSENT,
+            (known.step or known.never or ABSENT) if known is not None else ABSENT,
+            *([unit.message or ABSENT] if wide else []),
+        ]
+        yield [Cell(visible(text)) for text in texts]
+
+
+def interval_text(start: StartRange, now: float) -> str:
+    """`5m to 2h`, `now`, `5m at the earliest`; `?` where nothing is known."""
+    from scheduler_core.printing.age import human_duration
+
+    if start.earliest is None:
+        return "?"
+    if start.latest is not None and start.latest <= now:
+        return "now"
+    early = human_duration(max(0.0, start.earliest - now))
+    if start.latest is None:
+        return f"{early} at the earliest"
+    late = human_duration(max(0.0, start.latest - now))
+    return early if early == late else f"{early} to {late}"

@@ -1,0 +1,1 @@
+"""Who looks: one-time links on the user's own machine, bearer tokens and proxies in the cluster."""

@@ -1,0 +1,119 @@
+"""The thread that keeps a live cluster current, and what it lacks."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import threading
+import time
+from typing import Final
+
+from kubectl_plugin.cli.errors import describe
+from kubectl_plugin.cluster.reflectors import Reflectors
+from kubectl_plugin.console.cluster.feeds import Feed, blind, feeds
+from kubectl_plugin.console.cluster.live_cluster import LiveCluster
+from kubectl_plugin.live.configuration import config_of_cluster, config_of_file
+from scheduler_core.engine.profile_settings import wants_composites
+from scheduler_core.errors import MusterError
+from scheduler_core.kube.client import Client
+from scheduler_core.model.printable import visible
+
+# Problems of objects and of watches that are kept for the page.
+_MOST_NOTES: Final = 20
+
+
+class ClusterWatch:
+    """Watches a cluster with one identity. `start` returns at once; `ready` is set when all was read.
+
+    Where a user may not list a kind in the whole cluster, only `namespace` is watched.
+    """
+
+    def __init__(self, client: Client, namespace: str, *, config: str = "") -> None:
+        self.client = client
+        self.namespace = namespace
+        effective = config_of_file(config) if config else config_of_cluster(client)
+        # The scheduler keeps its history where it keeps its lease.
+        self.history_namespace = effective.config.leader_election.resource_namespace
+        self.cluster = LiveCluster(effective.config, time.time())
+        self.feeds: list[Feed] = []
+        self.ready = threading.Event()
+        self.notes: list[str] = []
+        self.failure = ""
+        self._reflectors = Reflectors(client, self._note)
+        self._thread = threading.Thread(target=self._run, name="console-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch. Raises the ApiError tree where the server cannot be asked for the first list."""
+        composites = wants_composites(self.cluster.simulation.scheduler.profiles)
+        self.feeds = feeds(self.client, self.namespace, composites=composites)
+        for feed in self.feeds:
+            if not feed.absent:
+                self._reflectors.start(feed.name, feed.resource, feed.parse, feed.scope)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the watches."""
+        self._reflectors.stop()
+
+    @property
+    def blind(self) -> tuple[str, ...]:
+        """What no run of the scheduler can do without, and the identity may not list."""
+        return blind(self.feeds)
+
+    @property
+    def whole_use(self) -> bool:
+        """Whether the quotas and pods of all namespaces are watched, so that loans are known."""
+        return self.lists("elasticquotas", everywhere=True) and self.lists("pods", everywhere=True)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """All that the identity may not list."""
+        return tuple(feed.missing for feed in self.feeds if feed.missing)
+
+    def lists(self, plural: str, *, everywhere: bool = False) -> bool:
+        """Whether a kind is watched; `everywhere`: in all namespaces."""
+        found = [feed for feed in self.feeds if feed.resource.plural == plural]
+        return all(not (feed.missing if everywhere else feed.absent) for feed in found)
+
+    @property
+    def reclaims_in(self) -> str:
+        """The namespace whose quotas may be read; empty for all."""
+        return "" if self.lists("elasticquotas", everywhere=True) else self.namespace
+
+    def trouble(self) -> str:
+        """Why what is shown may be old; empty while the watches have contact with the server."""
+        if self.failure:
+            return self.failure
+        error = self._reflectors.trouble()
+        if error is None:
+            return ""
+        text = describe(error) if isinstance(error, MusterError) else str(error)
+        return visible(" ".join(text.split()))
+
+    def _run(self) -> None:
+        # Nothing of what is made while all is read becomes garbage; each collection would look at all of it.
+        gc.disable()
+        try:
+            for batch in self._reflectors.batches():
+                self.cluster.apply(batch, time.time())
+                if not self.ready.is_set():
+                    # A child process must not copy pages because its collector touches each object.
+                    gc.freeze()
+                    gc.enable()
+                    give_back()
+                    self.ready.set()
+        except Exception as error:
+            # The page must say that it is no longer current, whatever the reason is.
+            self.failure = f"internal error, please report it: {type(error).__name__}: {error}"
+            self.ready.set()
+            raise
+
+    def _note(self, text: str) -> None:
+        self.notes = [*self.notes, visible(" ".join(text.split()))][-_MOST_NOTES:]
+
+
+def give_back() -> None:
+    """Give memory back to the system that lists of pods took while they were read, where libc can do that."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,0 +1,131 @@
+"""What the console watches: the kinds, and of each as much as its identity may list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import msgspec
+
+from kubectl_plugin.cluster.reading import ListClient, ListScope, kind_name
+from kubectl_plugin.console.cluster.packed import ObjectPacker
+from kubectl_plugin.live.lists import BESIDE
+from kubectl_plugin.live.run_times import finished_pod, job_times
+from scheduler_core.kube.errors import Forbidden, NotFound
+from scheduler_core.model.config_map import parse_config_map
+from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, JOBS, NATIVE_POD_GROUPS, PODS, Resource
+from scheduler_core.model.names import SAKKARA_GROUP_LABEL, SAKKARA_TOPOLOGY_LABEL
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.pods.pod_reader import PodReader
+from scheduler_core.model.quotas.resource_quota import parse_resource_quota
+from scheduler_core.model.watched import COMPOSITES, WATCHED
+from scheduler_core.simulate.objects import StoredObject, Unread
+
+_THREADS: Final = 8
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """An object that was watched: its value (None for kinds that are only stored) and its JSON.
+
+    `ended`: when a pod that has succeeded ended, in seconds since the epoch.
+    """
+
+    value: Any
+    stored: StoredObject
+    ended: float | None = None
+
+
+class Feed(msgspec.Struct, frozen=True):
+    """A kind of object, how it is read, and its scope. `absent`: why it is not watched; else empty."""
+
+    name: str
+    resource: Resource
+    parse: Callable[..., Seen]
+    scope: ListScope
+    absent: str = ""
+
+    @property
+    def missing(self) -> str:
+        """What of the kind is not known, for people; empty if all objects of the cluster are."""
+        if self.absent:
+            return self.absent
+        namespace = self.scope.namespace
+        return f"{kind_name(self.resource)} outside {namespace} namespace" if namespace else ""
+
+
+def feeds(client: ListClient, namespace: str, *, composites: bool) -> list[Feed]:
+    """The feeds of all kinds, each as wide as the user may list it: the cluster, else `namespace`.
+
+    Kinds that the server does not serve are left out, but for ElasticQuotas. Raises the ApiError tree.
+    """
+    wanted = list(wanted_feeds(composites=composites))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(lambda feed: _widest(client, feed, namespace), wanted))
+    return [feed for feed in found if feed is not None]
+
+
+def blind(found: Sequence[Feed]) -> tuple[str, ...]:
+    """What no run of the scheduler can do without, and the user may not list."""
+    needed = {"nodes", PODS.plural, ELASTIC_QUOTAS.plural}
+    return tuple(feed.missing for feed in found if feed.missing and feed.resource.plural in needed)
+
+
+def wanted_feeds(*, composites: bool) -> Iterator[Feed]:
+    """The feeds of all kinds in the whole cluster. `composites`: CompositePodGroups, too."""
+    for resource, parse in (*WATCHED, *([COMPOSITES] if composites else [])):
+        if resource == CONFIG_MAPS:
+            for label in (SAKKARA_GROUP_LABEL, SAKKARA_TOPOLOGY_LABEL):
+                yield Feed(label, resource, _read(resource, parse_config_map), ListScope(labels=label))
+        elif resource == PODS:
+            yield Feed(PODS.plural, PODS, _pods(), ListScope())
+        else:
+            yield Feed(kind_name(resource), resource, _read(resource, parse), ListScope())
+    for resource in BESIDE:
+        value = parse_resource_quota if resource.plural == "resourcequotas" else _nothing
+        yield Feed(kind_name(resource), resource, _read(resource, value), ListScope())
+    yield Feed(kind_name(JOBS), JOBS, _read(JOBS, job_times), ListScope())
+
+
+def _widest(client: ListClient, feed: Feed, namespace: str) -> Feed | None:
+    """The feed with the widest scope that the user may list; None for a kind that is not served."""
+    scopes = [feed.scope]
+    if feed.resource.namespaced and namespace:
+        scopes.append(msgspec.structs.replace(feed.scope, namespace=namespace))
+    for scope in scopes:
+        try:
+            client.get_page(feed.resource, scope.namespace, label_selector=scope.labels, limit=1)
+        except Forbidden:
+            continue
+        except NotFound:
+            if feed.resource != ELASTIC_QUOTAS:
+                return None
+            name = kind_name(ELASTIC_QUOTAS)
+            return msgspec.structs.replace(feed, absent=f"{name}: the server has none; is Muster installed?")
+        return msgspec.structs.replace(feed, scope=scope)
+    return msgspec.structs.replace(feed, absent=kind_name(feed.resource))
+
+
+def _nothing(raw: Any) -> None:
+    """The value of a kind that nothing is computed from."""
+
+
+def _read(resource: Resource, parse: Callable[..., Any]) -> Callable[..., Seen]:
+    def read(raw: msgspec.Raw, version: str = resource.version) -> Seen:
+        api_version = f"{resource.group}/{version}" if resource.group else version
+        # The raw object is part of a page of the list, which must not stay for its sake.
+        stored = Unread(bytes(raw), resource.kind, api_version)
+        return Seen(parse(raw, version) if resource == NATIVE_POD_GROUPS else parse(raw), stored)
+
+    return read
+
+
+def _pods() -> Callable[..., Seen]:
+    reader, packer = PodReader(), ObjectPacker(PODS.kind, PODS.api_version)
+
+    def read(raw: msgspec.Raw) -> Seen:
+        pod: Pod = reader.read(raw)
+        finished = finished_pod(raw) if pod.finished else None
+        return Seen(pod, packer.pack(raw), finished.ended if finished is not None else None)
+
+    return read

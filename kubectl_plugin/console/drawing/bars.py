@@ -1,0 +1,69 @@
+"""The bar of a quota and a resource: used, borrowed, reserved and pending, with marks for min and max."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from markupsafe import Markup
+
+from kubectl_plugin.console.drawing.svg import drawing, element
+
+_WIDTH = 1000
+_HEIGHT = 20
+# The room beyond the largest amount.
+_BEYOND = 1.04
+# Stripes that the layout defines: what is borrowed differs without colour, too.
+HATCH = "url(#hatch)"
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """Amounts of one resource, in one unit. None: there is no max, or no min to mark.
+
+    `used` contains `borrowed`; `reserved` and `pending` come on top of it.
+    """
+
+    used: int
+    borrowed: int = 0
+    reserved: int = 0
+    pending: int = 0
+    min: int | None = None
+    max: int | None = None
+
+
+def bar(amounts: Bar, color: str, label: str) -> Markup:
+    """The bar, as wide as its place. `color` is a class of `colors`."""
+    largest = max(amounts.used + amounts.reserved + amounts.pending, amounts.min or 0, amounts.max or 0, 1)
+    scale = _WIDTH / (largest * _BEYOND)
+    return drawing(_parts(amounts, scale, color), _WIDTH, _HEIGHT, label, stretch=True, class_="bar")
+
+
+def _parts(amounts: Bar, scale: float, color: str) -> Iterator[Markup]:
+    if amounts.max is not None:
+        yield _box(0, amounts.max * scale, "room")
+    own = amounts.used - amounts.borrowed
+    at = own * scale
+    if own:
+        yield _box(0, at, f"use {color}")
+    for amount, kind in (
+        (amounts.borrowed, f"borrowed {color}"),
+        (amounts.reserved, f"reserved {color}"),
+        (amounts.pending, "pending"),
+    ):
+        if amount:
+            yield _box(at, amount * scale, kind)
+            if kind.startswith("borrowed"):
+                yield _box(at, amount * scale, "", fill=HATCH)
+            at += amount * scale
+    if amounts.min is not None:
+        yield _mark(amounts.min * scale, "min")
+    if amounts.max is not None:
+        yield _mark(amounts.max * scale, "max")
+
+
+def _box(x: float, width: float, kind: str, fill: str = "") -> Markup:
+    return element("rect", x=x, y=3, width=max(width, 1.0), height=_HEIGHT - 6, class_=kind, fill=fill)
+
+
+def _mark(x: float, kind: str) -> Markup:
+    return element("line", x1=x, x2=x, y1=0, y2=_HEIGHT, class_=kind)

@@ -1,0 +1,121 @@
+"""Amounts over time as lines and areas, with axes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+from markupsafe import Markup
+
+from kubectl_plugin.console.drawing.svg import drawing, element, hint, number
+
+_WIDTH: Final = 900
+_HEIGHT: Final = 240
+_LEFT: Final = 64
+_RIGHT: Final = 12
+_TOP: Final = 12
+_BOTTOM: Final = 28
+_TICKS: Final = 4
+_HOUR: Final = 3600.0
+
+
+class Course(msgspec.Struct, frozen=True):
+    """A series of hourly averages, None where nothing was measured. `style`: line, area or step."""
+
+    name: str
+    values: tuple[float | None, ...]
+    style: str
+    kind: str
+
+
+def course(series: Sequence[Course], begin: float, unit: str, label: str, step: float = _HOUR) -> Markup:
+    """Series that begin at a moment (seconds since the epoch), one value per `step` seconds."""
+    length = max((len(item.values) for item in series), default=0)
+    top = max((value for item in series for value in item.values if value is not None), default=0.0)
+    ceiling = _ceiling(top)
+    parts = [*_axes(begin, step, length, ceiling, unit)]
+    for item in series:
+        parts += _drawn(item, length, ceiling)
+    parts += _hover(series, begin, step, length)
+    return drawing(parts, _WIDTH, _HEIGHT, label, class_="course")
+
+
+def _ceiling(top: float) -> float:
+    """A round number that is no less."""
+    if top <= 0:
+        return 1.0
+    size = 10.0 ** len(str(int(top))) / 10 if top >= 1 else 0.1
+    return next(size * factor for factor in (1, 2, 2.5, 5, 10, 20, 25, 50, 100) if size * factor >= top)
+
+
+def _x(position: float, length: int) -> float:
+    return _LEFT + position * (_WIDTH - _LEFT - _RIGHT) / max(length, 1)
+
+
+def _y(value: float, ceiling: float) -> float:
+    return _HEIGHT - _BOTTOM - value / ceiling * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _axes(begin: float, step: float, length: int, ceiling: float, unit: str) -> Iterator[Markup]:
+    for tick in range(_TICKS + 1):
+        value = ceiling * tick / _TICKS
+        y = _y(value, ceiling)
+        yield element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid")
+        words = f"{value:g}{' ' + unit if unit and tick == _TICKS else ''}"
+        yield element("text", words, x=_LEFT - 6, y=y + 4, text_anchor="end", class_="axis")
+    every = max(1, -(-length // 8))
+    for position in range(0, length, every):
+        moment = time.gmtime(begin + position * step)
+        form = "%m-%d" if step * length > 3 * 86_400 else "%H:%M"
+        x = _x(position, length)
+        yield element("text", time.strftime(form, moment), x=x, y=_HEIGHT - 10, class_="axis")
+
+
+def _runs(values: Sequence[float | None]) -> Iterator[list[tuple[int, float]]]:
+    """The parts without gaps."""
+    run: list[tuple[int, float]] = []
+    for position, value in enumerate(values):
+        if value is None:
+            if run:
+                yield run
+            run = []
+        else:
+            run.append((position, value))
+    if run:
+        yield run
+
+
+def _drawn(item: Course, length: int, ceiling: float) -> Iterator[Markup]:
+    for run in _runs(item.values):
+        corners = []
+        for position, value in run:
+            y = _y(value, ceiling)
+            corners += [
+                f"{number(_x(position, length))} {number(y)}",
+                f"{number(_x(position + 1, length))} {number(y)}",
+            ]
+        path = "M" + " L".join(corners)
+        if item.style == "area":
+            base = number(_y(0, ceiling))
+            first, last = number(_x(run[0][0], length)), number(_x(run[-1][0] + 1, length))
+            path += f" L{last} {base} L{first} {base} Z"
+        yield element("path", d=path, class_=f"{item.style} {item.kind}")
+
+
+def _hover(series: Sequence[Course], begin: float, step: float, length: int) -> Iterator[Markup]:
+    """A column per value that tells all its numbers."""
+    form = "%Y-%m-%d %H:%M" if step < 86_400 else "%Y-%m-%d"
+    for position in range(length):
+        told = [
+            f"{item.name} {value:.6g}"
+            for item in series
+            if position < len(item.values) and (value := item.values[position]) is not None
+        ]
+        moment = time.strftime(form, time.gmtime(begin + position * step))
+        words = f"{moment} UTC: {', '.join(told) if told else 'not measured'}"
+        x, width = _x(position, length), _x(1, length) - _x(0, length)
+        yield element(
+            "rect", hint(words), x=x, y=_TOP, width=width, height=_HEIGHT - _TOP - _BOTTOM, class_="hover"
+        )

@@ -1,0 +1,73 @@
+"""Elements of SVG as escaped text. Colours and lines come from the style sheet, by class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from markupsafe import Markup, escape
+
+from scheduler_core.model.printable import visible
+
+Number = int | float
+
+
+def element(tag: str, *children: Markup | str, **attributes: str | Number) -> Markup:
+    """An element. `class_` and `stroke_width` become `class` and `stroke-width`; a text child is escaped."""
+    told = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{_value(value)}"'
+        for name, value in attributes.items()
+        if value != ""
+    )
+    inside = "".join(child if isinstance(child, Markup) else text(child) for child in children)
+    return Markup(f"<{tag}{told}>{inside}</{tag}>" if inside else f"<{tag}{told}/>")
+
+
+def text(value: str) -> Markup:
+    """A text that may hold anything: XML cannot hold control characters, not even as entities."""
+    return escape(visible(value))
+
+
+def group(children: Iterable[Markup], **attributes: str | Number) -> Markup:
+    """Elements that belong together."""
+    return element("g", *children, **attributes)
+
+
+def drawing(
+    children: Iterable[Markup],
+    width: Number,
+    height: Number,
+    label: str,
+    *,
+    stretch: bool = False,
+    **attributes: str,
+) -> Markup:
+    """A drawing as wide as its place. `label` says to those who cannot see it what it shows.
+
+    `stretch`: it fills its place in both directions; it must hold no text then.
+    """
+    size: dict[str, Number] = {} if stretch else {"width": width, "height": height}
+    if stretch:
+        attributes["preserveAspectRatio"] = "none"
+    return element(
+        "svg",
+        *children,
+        viewBox=f"0 0 {number(width)} {number(height)}",
+        role="img",
+        aria_label=visible(label),
+        **size,
+        **attributes,
+    )
+
+
+def number(value: Number) -> str:
+    """`12`, `12.5`: one decimal is enough for a drawing."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _value(value: str | Number) -> Markup:
+    return escape(value if isinstance(value, str) else number(value))
+
+
+def hint(words: str) -> Markup:
+    """What appears when the pointer rests on the element that contains it."""
+    return element("title", words)

@@ -1,0 +1,1 @@
+"""The pages: what each shows, as a document and as HTML."""

@@ -1,0 +1,221 @@
+"""Now: what each quota uses, borrows, reserves and waits for, the worst off first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from markupsafe import Markup
+
+from kubectl_plugin.cluster.quota_figures import ResourceTotal, figures_document, totals_of
+from kubectl_plugin.cluster.quota_rows import QuotaRow
+from kubectl_plugin.console.access.viewer import Viewer
+from kubectl_plugin.console.drawing.bars import Bar, bar
+from kubectl_plugin.console.drawing.colors import color_class
+from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
+from kubectl_plugin.console.pages.redaction import Redactor
+from kubectl_plugin.render.quantity_text import human
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+
+# Quotas on one page: it must be small, and nobody reads hundreds of bars.
+MOST: Final = 40
+_MOST_NAMES: Final = 5
+FIGURE_KINDS: Final = frozenset(
+    {"pods", "nodes", "elasticquotas", "resourcequotas", "podgroups", "quotagroups", "quotaflavors"}
+    | {"reservationledgers"}
+)
+
+
+class QuotaCard(msgspec.Struct, frozen=True):
+    """One quota on the page: a line per resource, each with its bar and its numbers as text."""
+
+    namespace: str
+    name: str
+    color: str
+    lines: tuple[QuotaLine, ...]
+    binding: bool
+    waits: bool
+
+
+class QuotaLine(msgspec.Struct, frozen=True):
+    """The bar of one resource, and its numbers in words."""
+
+    resource: str
+    bar: Markup
+    used: str
+    limits: str
+    facts: tuple[tuple[str, str], ...]
+
+
+class NowPage(LivePage):
+    """The first page."""
+
+    name = "now"
+    path = "/now"
+    title = "Now"
+    kinds = FIGURE_KINDS
+
+    def content(self, services: Services, request: PageRequest) -> Content:
+        """The figures of all quotas that the viewer may see, and the totals of the cluster."""
+        cluster, watch = services.watch.cluster, services.watch
+        redactor = request.redactor(services)
+        with cluster.lock:
+            quotas = [
+                quota for quota in _in_order(cluster.quotas.values()) if request.viewer.sees(quota.namespace)
+            ]
+            rows = cluster.view.rows(
+                quotas,
+                whole=watch.whole_use,
+                natives=watch.lists("resourcequotas"),
+                wide=True,
+                ledgers=watch.lists("reservationledgers"),
+            )
+            nodes = watch.lists("nodes", everywhere=True)
+            totals = (
+                totals_of(cluster.view, cluster.capacity() if nodes else None) if watch.whole_use else None
+            )
+        rows = [_visible(row, request.viewer) for row in rows]
+        if totals is not None and request.viewer.namespaces is not None:
+            # Sums over others are shown, but not what others name: a resource may be called like its owner.
+            own = {row.resource for row in rows}
+            totals = [item for item in totals if item.resource in own]
+        wanted = request.params.get("q", "").strip().lower()
+        found = [one for one in by_quota(rows) if wanted in f"{one[0].namespace}/{one[0].name}".lower()]
+        if request.params.get("sort") != "name":
+            found.sort(key=_worst_first)
+        start = _number(request.params.get("from", ""))
+        shown = found[start : start + MOST]
+        return Content(
+            lambda: figures_document(rows, totals),
+            {
+                "totals": [_total(item) for item in totals or ()],
+                "cards": [_card(rows, redactor) for rows in shown],
+                "count": len(found),
+                "start": start,
+                "most": MOST,
+                "params": {"q": wanted, "sort": request.params.get("sort", "")},
+            },
+            tuple(_lacks(request.viewer, quotas)),
+        )
+
+
+def _visible(row: QuotaRow, viewer: Viewer) -> QuotaRow:
+    """The row without the amounts that the viewer may not read."""
+    if not viewer.sees_limits(row.namespace):
+        row = msgspec.structs.replace(row, hard=None, hard_known=False)
+    if not viewer.sees_reservations(row.namespace):
+        row = msgspec.structs.replace(row, reserved=None)
+    return row
+
+
+def _lacks(viewer: Viewer, quotas: Iterable[ElasticQuota]) -> Iterator[str]:
+    """What the viewer may not read of the namespaces of the page, and what is not known therefore."""
+    names = sorted({quota.namespace for quota in quotas})
+    for may, what, amount in (
+        (viewer.sees_limits, "resourcequotas", "hard"),
+        (viewer.sees_reservations, "reservationledgers", "reserved"),
+    ):
+        missing = [name for name in names if not may(name)]
+        if missing == names and names:
+            yield f"you may not list {what}: {amount} is not known"
+        elif missing:
+            where = f"{', '.join(missing[:_MOST_NAMES])}{', ...' if len(missing) > _MOST_NAMES else ''}"
+            yield f"you may not list {what} in {where}: {amount} is not known there"
+
+
+def _in_order(quotas: Iterable[ElasticQuota]) -> list[ElasticQuota]:
+    """By namespace and name, as the API server lists them."""
+    return sorted(quotas, key=lambda quota: (quota.namespace, quota.name))
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 7 else 0
+
+
+def by_quota(rows: Iterable[QuotaRow]) -> list[list[QuotaRow]]:
+    """The rows of each quota that has resources."""
+    found: dict[tuple[str, str], list[QuotaRow]] = {}
+    for row in rows:
+        if row.resource:
+            found.setdefault((row.namespace, row.name), []).append(row)
+    return list(found.values())
+
+
+def _worst_first(rows: Sequence[QuotaRow]) -> tuple[float, float, float, str]:
+    """Who lacks most of what it is guaranteed, then of what it is entitled to, then uses most of its min."""
+    lacks = max(_part(min(row.pending, row.min - row.used), row.min) for row in rows)
+    claims = max(_part(min(row.pending, (row.entitled or 0) - row.used), row.entitled or 0) for row in rows)
+    full = max(_part(row.used, row.min) for row in rows)
+    return -lacks, -claims, -full, rows[0].namespace
+
+
+def _part(amount: int, whole: int) -> float:
+    return max(0.0, amount / whole) if whole > 0 else 0.0
+
+
+def _card(rows: Sequence[QuotaRow], redactor: Redactor) -> QuotaCard:
+    first = rows[0]
+    color = color_class(first.namespace)
+    return QuotaCard(
+        first.namespace,
+        first.name,
+        color,
+        tuple(_line(row, color, redactor) for row in rows),
+        first.binding,
+        any(row.pending for row in rows),
+    )
+
+
+def _line(row: QuotaRow, color: str, redactor: Redactor) -> QuotaLine:
+    def text(amount: int | None) -> str:
+        return "unlimited" if amount is None else human(row.resource, amount)
+
+    amounts = Bar(row.used, row.borrowed or 0, row.reserved or 0, row.pending, row.min, row.max)
+    facts = tuple((name, words) for name, words in _facts(row, redactor))
+    told = ", ".join(f"{name} {words}" for name, words in facts)
+    limits = f"min {text(row.min)}, max {text(row.max)}"
+    label = f"{row.namespace} {row.resource}: used {text(row.used)}, {limits}{', ' if told else ''}{told}"
+    return QuotaLine(row.resource, bar(amounts, color, label), text(row.used), limits, facts)
+
+
+def _facts(row: QuotaRow, redactor: Redactor) -> Iterator[tuple[str, str]]:
+    """What is worth a word: everything that is not nothing."""
+    amounts = {
+        "borrows": row.borrowed,
+        "lends": row.lent,
+        "reserved": row.reserved,
+        "waits": row.pending,
+        "above max": row.above_max,
+    }
+    for name, amount in amounts.items():
+        if amount:
+            yield name, human(row.resource, amount)
+    if row.lent is None and row.binding:
+        yield "lends", "not known"
+    if row.hard is not None:
+        yield "hard", human(row.resource, row.hard)
+    if row.entitled is not None and row.pending:
+        yield "entitled to", human(row.resource, row.entitled)
+    taken = row.reclaim.amounts.get(row.resource) if row.reclaim is not None else None
+    if row.reclaim is not None and taken:
+        yield (
+            "taken back",
+            f"{human(row.resource, taken)} for {redactor.text(row.reclaim.by)} at {row.reclaim.time}",
+        )
+
+
+def _total(item: ResourceTotal) -> dict[str, Any]:
+    def text(amount: int | None) -> str:
+        return "not known" if amount is None else human(item.resource, amount)
+
+    amounts = Bar(item.used, item.borrowed, 0, item.pending, item.min, item.capacity)
+    numbers = (
+        ("used", text(item.used)),
+        ("sum of min", text(item.min)),
+        ("capacity", text(item.capacity)),
+        ("borrowed", text(item.borrowed)),
+        ("waits", text(item.pending)),
+    )
+    label = f"all quotas, {item.resource}: " + ", ".join(f"{name} {words}" for name, words in numbers)
+    return {"resource": item.resource, "numbers": numbers, "bar": bar(amounts, "total", label)}

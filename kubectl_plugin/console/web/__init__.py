@@ -1,0 +1,1 @@
+"""The Flask application, its answers, and the server."""

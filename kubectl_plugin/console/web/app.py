@@ -1,0 +1,258 @@
+"""The Flask application of the console: pages as HTML, as fragments that replace themselves, and as JSON.
+
+It only reads. Every answer has a strict Content-Security-Policy: no script, style, frame or connection but
+its own. A fragment whose content did not change is answered with 304.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+from typing import Any, Final
+
+from flask import Flask, Response, redirect, render_template, request
+from jinja2 import StrictUndefined
+from markupsafe import Markup, escape
+from werkzeug.exceptions import HTTPException
+
+from kubectl_plugin.cli.errors import describe
+from kubectl_plugin.console.access.viewer import Gate, Refused, Viewer
+from kubectl_plugin.console.pages.page import ConsolePage, Content, PageRequest, Services
+from kubectl_plugin.console.pages.redaction import Redactor
+from kubectl_plugin.console.web.answers import HEADERS, AnswerCache, CachedAnswer, etag_of
+from kubectl_plugin.console.web.origins import origin_problem
+from kubectl_plugin.render.structured import encoded
+from scheduler_core.errors import MusterError
+from scheduler_core.model.printable import visible, visible_lines
+
+_HTML: Final = "text/html; charset=utf-8"
+_MOST_FORM: Final = 1 << 20
+# Seconds that the first request waits for the cluster to be read.
+_FIRST_SECONDS: Final = 2.0
+_STATIC: Final = {
+    "console.css": "text/css; charset=utf-8",
+    "console.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def create_app(services: Services, gate: Gate, pages: Sequence[ConsolePage], hosts: frozenset[str]) -> Flask:
+    """The application. `hosts` are the values of the Host header that it answers; empty: any."""
+    app = Flask("kubectl_plugin.console", static_folder=None, template_folder="templates")
+    app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_FORM_MEMORY_SIZE"] = _MOST_FORM
+    environment = app.jinja_env
+    environment.undefined = StrictUndefined
+    environment.trim_blocks = environment.lstrip_blocks = True
+    # Everything that is shown came from the cluster: no name may turn the direction of text or hide in it.
+    environment.finalize = lambda value: visible(value) if type(value) is str else value
+    environment.filters["moment"] = moment
+    environment.filters["lines"] = lines
+    front = _Front(services, gate, pages, hosts)
+    app.before_request(front.check)
+    app.after_request(_with_headers)
+    for page in pages:
+        methods = ["GET", "POST"] if page.posts else ["GET"]
+        app.add_url_rule(page.path, page.name, partial(front.show, page), methods=methods)
+    app.add_url_rule("/", "start", partial(front.start, pages[0].path), methods=["GET"])
+    if gate.takes_tokens:
+        app.add_url_rule("/login", "login", partial(front.login, pages[0].path), methods=["GET", "POST"])
+        app.add_url_rule("/logout", "logout", front.logout, methods=["POST"])
+    app.add_url_rule("/static/<name>", "asset", _asset, methods=["GET"])
+    app.register_error_handler(Refused, front.refuse)
+    app.register_error_handler(HTTPException, front.refuse_http)
+    return app
+
+
+def moment(text: str) -> Markup:
+    """A time that the script shows as an age; without script it stays as it is."""
+    return Markup('<time datetime="{0}">{0}</time>').format(visible(text))
+
+
+def lines(text: str) -> Markup:
+    """A text of several lines for a textarea, which the browser sends back as it is."""
+    return escape(visible_lines(text.replace("\r\n", "\n")))
+
+
+def _with_headers(response: Response) -> Response:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+def _asset(name: str) -> Response:
+    """The style sheet and the script."""
+    kind = _STATIC.get(name)
+    if kind is None:
+        raise Refused(404, "there is no such file")
+    body = files("kubectl_plugin.console").joinpath("static", name).read_bytes()
+    answer = CachedAnswer(body, etag_of(body), kind)
+    return _respond(answer)
+
+
+def _headers() -> dict[str, str]:
+    """The headers of the request, names in lower case."""
+    return {name.lower(): value for name, value in request.headers.items()}
+
+
+def _respond(answer: CachedAnswer) -> Response:
+    """The answer, or 304 if the browser has it."""
+    quoted = f'"{answer.etag}"'
+    if request.headers.get("If-None-Match", "") == quoted:
+        return Response(status=304, headers={"ETag": quoted})
+    return Response(answer.body, content_type=answer.kind, headers={"ETag": quoted})
+
+
+class _Front:
+    """Answers the requests."""
+
+    def __init__(
+        self, services: Services, gate: Gate, pages: Sequence[ConsolePage], hosts: frozenset[str]
+    ) -> None:
+        self._services = services
+        self._gate = gate
+        self._pages = pages
+        self._hosts = hosts
+        self._answers = AnswerCache()
+
+    def check(self) -> None:
+        """Refuse requests that other sites make, and names that are not ours."""
+        problem = origin_problem(request.method, _headers(), self._hosts)
+        if problem:
+            raise Refused(403, problem)
+
+    def start(self, first: str) -> Any:
+        """The link of the command: it is exchanged for a cookie."""
+        token = request.args.get("token", "")
+        if token and not self._gate.takes_tokens:
+            return self._with_session(redirect(first, 303), self._gate.open(token))
+        self._viewer()
+        return redirect(first, 303)
+
+    def login(self, first: str) -> Any:
+        """The form for a token, and its answer."""
+        if request.method == "GET":
+            return Response(render_template("login.html", problem=""), content_type=_HTML)
+        return self._with_session(redirect(first, 303), self._gate.open(request.form.get("token", "")))
+
+    def logout(self) -> Any:
+        """End the session."""
+        self._gate.close(request.cookies.get(self._gate.cookie, ""))
+        answer = redirect("/login", 303)
+        answer.delete_cookie(self._gate.cookie, path="/")
+        return answer
+
+    def _with_session(self, answer: Any, session: str) -> Any:
+        # Only this site sends the cookie, and no script reads it.
+        answer.set_cookie(
+            self._gate.cookie, session, httponly=True, samesite="Strict", secure=request.is_secure, path="/"
+        )
+        return answer
+
+    def show(self, page: ConsolePage, **path: str) -> Any:
+        """A page, its fragment, or its document."""
+        viewer = self._viewer()
+        if not self._services.watch.ready.wait(_FIRST_SECONDS):
+            return self._still_reading(page, viewer)
+        form = request.args.get("format", "")
+        fragment = "fragment" in request.args
+        if form not in ("", "json", "csv"):
+            raise Refused(400, f"format {form!r} is not known; json is")
+        params = {key: value for key, value in request.args.items() if key not in ("format", "fragment")}
+        asked = PageRequest(viewer, params, path, request.form.to_dict())
+        key = (
+            page.name,
+            form,
+            fragment,
+            viewer.key,
+            viewer.name,
+            *sorted(params.items()),
+            *sorted(path.items()),
+        )
+        version = (page.version(self._services), self._services.watch.trouble())
+        answer = self._answers.get(key, version)
+        if answer is None:
+            answer, current = self._made(page, asked, form, fragment)
+            if current and not page.posts:
+                self._answers.put(key, version, answer)
+        return _respond(answer)
+
+    def _made(
+        self, page: ConsolePage, asked: PageRequest, form: str, fragment: bool
+    ) -> tuple[CachedAnswer, bool]:
+        """The answer, and whether it stays true until an object changes."""
+        problem = ""
+        try:
+            content = page.content(self._services, asked)
+        except MusterError as error:
+            problem = asked.redactor(self._services).text(describe(error))
+            if form or not page.posts:
+                raise Refused(422, problem) from None
+            content = self._blank(page, asked)
+        if form == "csv":
+            if content.csv is None:
+                raise Refused(400, "this page has no CSV; json is known")
+            body = content.csv().encode()
+            return CachedAnswer(body, etag_of(body), "text/csv; charset=utf-8"), content.current
+        if form:
+            body = encoded(content.document(), "json").encode()
+            return CachedAnswer(body, etag_of(body), "application/json"), content.current
+        values = {**content.values, "lacks": content.lacks, "problem": problem}
+        body = self._html(f"{page.name}.html", page, asked.viewer, content.title, values, fragment).encode()
+        return CachedAnswer(body, etag_of(body), _HTML), content.current and not problem
+
+    def _blank(self, page: ConsolePage, asked: PageRequest) -> Content:
+        """The form with what was typed, without an answer."""
+        content = page.content(self._services, PageRequest(asked.viewer, {}, asked.path))
+        typed = {"form": {**content.values["form"], **asked.form}}
+        return replace(content, values={**content.values, **typed})
+
+    def _html(
+        self,
+        template: str,
+        page: ConsolePage | None,
+        viewer: Viewer,
+        title: str,
+        values: Mapping[str, Any],
+        fragment: bool,
+    ) -> str:
+        watch = self._services.watch
+        trouble = watch.trouble()
+        return render_template(
+            template,
+            **values,
+            layout="fragment.html" if fragment else "layout.html",
+            page=page,
+            pages=[item for item in self._pages if "<" not in item.path],
+            page_title=title or (page.title if page is not None else "Muster"),
+            viewer=viewer,
+            server=watch.client.session.endpoint.server,
+            trouble=Redactor.of(viewer, watch.cluster).text(trouble) if trouble else "",
+            # What the console in the cluster may not list is its own matter, not the viewer's.
+            unread=() if self._gate.takes_tokens else watch.unread,
+            takes_tokens=self._gate.takes_tokens,
+            live=page is not None and not page.posts,
+        )
+
+    def _still_reading(self, page: ConsolePage, viewer: Viewer) -> Response:
+        """A page that loads itself again, until the cluster was read."""
+        values = {"lacks": (), "problem": ""}
+        body = self._html("waiting.html", page, viewer, "", values, "fragment" in request.args)
+        return Response(body, 503, {"Refresh": "1"}, content_type=_HTML)
+
+    def _viewer(self) -> Viewer:
+        return self._gate.viewer(dict(request.cookies), request.environ)
+
+    def refuse(self, error: Refused) -> Response:
+        """A page that says why."""
+        if request.args.get("format") == "json":
+            document = {"status": error.status, "message": visible(error.problem)}
+            return Response(encoded(document, "json"), error.status, content_type="application/json")
+        template = "login.html" if error.status == 401 and self._gate.takes_tokens else "refused.html"
+        body = render_template(template, status=error.status, problem=error.problem)
+        return Response(body, error.status, content_type=_HTML)
+
+    def refuse_http(self, error: HTTPException) -> Response:
+        """What Flask refuses: unknown paths and methods, forms that are too large."""
+        return self.refuse(Refused(error.code or 400, error.description or error.name))
