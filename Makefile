@@ -14,7 +14,10 @@ IMAGE ?= muster:$(VERSION)
 BUILDER ?= docker build
 LOCK := build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe
-PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
+HOW := -q --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest $(HOW)
+# For tests of real servers, clients and clocks: few failures get a second attempt, which is told; none at night.
+TWICE := $(BIN)/python -m tests.tools.attempts $(HOW)
 CHECKED := .
 # API servers of the end-to-end tests: sandbox, kube-apiserver, kube-apiserver-1.37, both (the first two).
 SERVER ?= both
@@ -43,7 +46,7 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 
 test: $(READY) ## all tests but those of faults and dashboards, and an eighth of the random searches; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=8 $(PYTEST) -n 5 -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
+	@MUSTER_SEARCH_PART=8 $(TWICE) -n 5 -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
 
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=4: a quarter of the cases
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
@@ -55,11 +58,11 @@ test-bare: ## make demo and make test in a new clone, without kubectl, Helm and 
 test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset $(filter kube-apiserver-%,$(SERVER))
 	@$(BIN)/python -m tests.tools.owner_crds >/dev/null
-	@$(PYTEST) -n 3 tests/e2e tests/chart/live --server $(SERVER)
+	@$(TWICE) -n 3 tests/e2e tests/chart/live --server $(SERVER)
 
 test-groups: $(READY) ## end-to-end tests of native groups on the newest kube-apiserver
 	@$(TOOLS) --link $(BIN) kubectl && $(TOOLS) etcd $(NEWEST)
-	@$(PYTEST) -n 2 tests/e2e/scheduler/test_native_groups.py --server $(NEWEST)
+	@$(TWICE) -n 2 tests/e2e/scheduler/test_native_groups.py --server $(NEWEST)
 
 fuzz: $(READY) ## the long search for a night: damaged reviews, races, random clusters; half an hour
 	@$(TOOLS) --link $(BIN) kubectl
@@ -75,7 +78,7 @@ soak: $(READY) ## ten million events in one scheduler: does memory grow? three h
 	@$(BIN)/python -m benchmarks.soak $(EVENTS)
 
 nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh schedulers, mutants, soak, the newest Kubernetes, suites, peers
-	@failed=; $(MAKE) --no-print-directory test-searches || failed=1; \
+	@export MUSTER_SECOND_ATTEMPTS=0; failed=; $(MAKE) --no-print-directory test-searches || failed=1; \
 		$(MAKE) --no-print-directory fuzz || failed=1; \
 		MUSTER_WORLDS=20000 MUSTER_WORLDS_OUT=build/worlds $(PYTEST) -n 4 --dist load --timeout 3600 \
 			tests/property/test_restart_equivalence.py || failed=1; \
@@ -89,17 +92,17 @@ nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh s
 
 test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses
 	@$(TOOLS) etcd kube-apiserver
-	@$(PYTEST) -n 3 tests/faults --server both
+	@$(TWICE) -n 3 tests/faults --server both
 
 test-dashboards: $(READY) ## the dashboard and the alerts of the chart on a real Prometheus, from Debian
 	@tests/tools/debian-packages prometheus
 	@$(TOOLS) --link $(BIN) kubectl helm
-	@$(PYTEST) -n 2 tests/dashboards
+	@$(TWICE) -n 2 tests/dashboards
 
 test-browser: $(BROWSER_READY) ## the web view in Chromium, from Debian: pages, refresh, faults, accessibility
 	@$(TOOLS) --link $(BIN) kubectl
 	@tests/tools/debian-packages chromium
-	@$(PYTEST) -n 2 --dist load tests/browser
+	@$(TWICE) -n 2 --dist load tests/browser
 
 test-upstream: $(READY) ## Kubernetes' own suites: sig-scheduling beside kube-scheduler, the sandbox's API
 	@$(TOOLS) --link $(BIN) kubectl

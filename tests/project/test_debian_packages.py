@@ -69,8 +69,9 @@ def test_installs_what_is_missing_as_root(machine: Path) -> None:
     done = run(machine, "prometheus", "chromium")
     assert done.returncode == 0, done.stderr
     assert asked(machine) == [
-        "noninteractive update -q",
-        "noninteractive install -q -y --no-install-recommends prometheus",
+        "noninteractive update -q -o Acquire::Retries=3",
+        "noninteractive install -q -y --no-install-recommends"
+        " -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 prometheus",
     ]
 
 
