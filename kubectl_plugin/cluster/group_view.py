@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -18,7 +18,8 @@ from kubectl_plugin.cluster.reading import (
     list_raw,
     parsed,
 )
-from scheduler_core.model.config_map import parse_config_map
+from kubectl_plugin.live.configuration import config_of_cluster, topology_labels
+from scheduler_core.model.config_map import ConfigMap, parse_config_map
 from scheduler_core.model.groups.gang import DIALECT_NAMES, Gang
 from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
@@ -84,7 +85,8 @@ class GroupView(msgspec.Struct):
         by_label = gang.topology_key and not gang.constraints and gang.group is None
         if CONFIG_MAPS.plural in self.unread and not by_label:
             return CONFIG_MAPS.plural
-        from_config_map = VIEW in self.state.topology.settings and not by_label
+        settings = self.state.topology.settings.get(VIEW)
+        from_config_map = settings is not None and not settings.labels and not by_label
         return NODES.plural if NODES.plural in self.unread and not from_config_map else ""
 
     def ranked(self, gang: Gang) -> list[tuple[int, MemberPlacement]]:
@@ -123,8 +125,25 @@ def read_groups(
         diagnostics.note(
             "note: you may not list configmaps: the topology is not known; see --topology-namespace"
         )
-    _read_members(client, view, namespace, diagnostics, trees=trees or (), whole=whole)
+    sources = _read_members(client, view, namespace, diagnostics, trees=trees or (), whole=whole)
+    labels: tuple[str, ...] = ()
+    if trees is not None and not sources:
+        labels = topology_labels(config_of_cluster(client).config)
+    settings = shown_topology(sources, labels)
+    if settings is not None:
+        view.state.topology.settings[VIEW] = settings
     return view
+
+
+def shown_topology(sources: Iterable[ConfigMap], labels: tuple[str, ...]) -> TopologySettings | None:
+    """Where the shown tree comes from: the oldest topology ConfigMap, else the scheduler's node labels.
+
+    None: the tree is flat.
+    """
+    oldest = min(sources, key=lambda item: (item.created, item.key), default=None)
+    if oldest is not None:
+        return TopologySettings(oldest.namespace)
+    return TopologySettings(labels=labels) if labels else None
 
 
 def read_members(client: ListClient, namespace: str, diagnostics: Diagnostics) -> GroupView:
@@ -142,10 +161,11 @@ def _read_members(
     *,
     trees: Sequence[msgspec.Raw],
     whole: bool,
-) -> None:
+) -> list[ConfigMap]:
+    """Put groups, pods and topologies. Returns the ConfigMaps that topologies come from."""
     state, raws = view.state, dict(view.raw)
     view.raw = raws
-    _read_config_maps(client, view, namespace, trees, diagnostics)
+    sources = _read_config_maps(client, view, namespace, trees, diagnostics)
     for resource, parse in POD_GROUP_KINDS:
         listed = list_if_served(client, resource, ListScope(namespace))
         if listed is None:
@@ -156,6 +176,7 @@ def _read_members(
         for pod in parsed([raw], parse_pod, diagnostics.unreadable):
             state.put_pod(pod)
             raws[pod.uid] = bytes(raw)
+    return sources
 
 
 def _read_config_maps(
@@ -164,8 +185,11 @@ def _read_config_maps(
     namespace: str,
     trees: Sequence[msgspec.Raw],
     diagnostics: Diagnostics,
-) -> None:
-    """Put the ConfigMaps of `trees`, which hold topologies, and those of groups, which are read here."""
+) -> list[ConfigMap]:
+    """Put the ConfigMaps of `trees`, which hold topologies, and those of groups, which are read here.
+
+    Returns those that trees come from.
+    """
     state = view.state
     groups = list_or_none(client, CONFIG_MAPS, ListScope(namespace, labels=SAKKARA_GROUP_LABEL))
     if groups is None:
@@ -176,9 +200,7 @@ def _read_config_maps(
             state.put_gang(gang)
         source = state.topology.source(found.namespace)
         sources += [source] if source is not None else []
-    oldest = min(sources, key=lambda item: (item.created, item.key), default=None)
-    if oldest is not None:
-        state.topology.settings[VIEW] = TopologySettings(oldest.namespace)
+    return sources
 
 
 def _may_not_list(view: GroupView, kind: str, diagnostics: Diagnostics) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from kubectl_plugin.cli.errors import CommandFailed
 from kubectl_plugin.cluster.reading import ListClient, ListScope, list_or_none
 from scheduler_core.config import SchedulerConfiguration, load_config
+from scheduler_core.config.args.muster import ClusterTopologyPlacementGroupArgs
 from scheduler_core.config.load import muster_config
 from scheduler_core.config.problems import ConfigErrors
 from scheduler_core.decoding import decode
@@ -70,3 +71,17 @@ def config_of_cluster(client: ListClient) -> EffectiveConfig:
         except (ConfigError, ConfigErrors):
             continue
     return EffectiveConfig(muster_config())
+
+
+def topology_labels(config: SchedulerConfiguration) -> tuple[str, ...]:
+    """The node labels that make the tree where there is no topology ConfigMap, the widest level first.
+
+    They are those of the first profile that names any; empty if none does.
+    """
+    found = (
+        entry.args.topology_labels
+        for profile in config.profiles
+        for entry in profile.plugin_config
+        if isinstance(entry.args, ClusterTopologyPlacementGroupArgs)
+    )
+    return next((labels for labels in found if labels), ())

@@ -10,10 +10,11 @@ from typing import Any, Final
 import msgspec
 
 from kubectl_plugin.cluster.cluster_view import ClusterView
-from kubectl_plugin.cluster.group_view import VIEW, GroupView
+from kubectl_plugin.cluster.group_view import VIEW, GroupView, shown_topology
 from kubectl_plugin.cluster.quota_figures import capacity_of
 from kubectl_plugin.cluster.reflectors import FeedEvent
 from kubectl_plugin.console.cluster.feeds import Seen
+from kubectl_plugin.live.configuration import topology_labels
 from scheduler_core.answers.eta.run_times import FinishedPod, JobTimes
 from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.model.config_map import ConfigMap
@@ -32,7 +33,6 @@ from scheduler_core.quota.flavors import OnNode, in_order, on_node
 from scheduler_core.simulate.kinds import full_name
 from scheduler_core.simulate.objects import Key
 from scheduler_core.simulate.world import Simulation
-from scheduler_core.state.topology import TopologySettings
 
 # The kinds whose objects tell which namespaces there are.
 _NAMESPACED: Final = frozenset({"namespaces", "elasticquotas", "podgroups", "pods", "configmaps"})
@@ -58,6 +58,7 @@ class LiveCluster:
         self.metrics: dict[str, NodeMetric] = {}
         self._nodes: dict[str, Node] = {}
         self._flavors: dict[str, QuotaFlavor] = {}
+        self._topology_labels = topology_labels(config)
         self._config_maps: set[str] = set()
         # What each feed that has a ConfigMap said of it last.
         self._told_of: dict[str, dict[str, FeedEvent]] = {}
@@ -252,15 +253,15 @@ class LiveCluster:
                 self.view.put_pod(pod)
 
     def _keep_topology(self) -> None:
-        """The tree of the oldest topology, as `kubectl podgroup topology` reads it."""
+        """The tree that `kubectl podgroup topology` shows."""
         topology = self.simulation.state.topology
         namespaces = {name.partition("/")[0] for name in self._config_maps}
         sources = [source for name in namespaces if (source := topology.source(name)) is not None]
-        oldest = min(sources, key=lambda item: (item.created, item.key), default=None)
-        if oldest is None:
+        settings = shown_topology(sources, self._topology_labels)
+        if settings is None:
             topology.settings.pop(VIEW, None)
-        elif topology.settings.get(VIEW) != TopologySettings(oldest.namespace):
-            topology.settings[VIEW] = TopologySettings(oldest.namespace)
+        elif topology.settings.get(VIEW) != settings:
+            topology.settings[VIEW] = settings
 
 
 def _key_of(change: FeedEvent) -> Key:

@@ -68,6 +68,58 @@ def test_ranks_come_with_units_and_hops(eq: Command) -> None:
     ]
 
 
+def by_labels(api: Api) -> None:
+    """No topology ConfigMap: the tree comes from the labels in the scheduler's configuration."""
+    profile = {
+        "schedulerName": "muster-scheduler",
+        "pluginConfig": [
+            {"name": "ClusterTopologyPlacementGroup", "args": {"topologyLabels": ["example.com/block"]}}
+        ],
+    }
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile],
+    }
+    data = {"config.yaml": yaml.safe_dump(config)}
+    installed = config_map("muster-system", "muster-scheduler", "app.kubernetes.io/name", data)
+    api.objects["configmaps"] = [installed, api.objects["configmaps"][1]]
+    for index, node in enumerate(api.objects["nodes"]):
+        node["metadata"]["labels"] = {
+            "kubernetes.io/hostname": node["metadata"]["name"],
+            "example.com/block": f"block-{index // 2}",
+        }
+
+
+def test_without_a_config_map_the_tree_comes_from_the_labels_in_the_configuration(
+    api: Api, eq: Command
+) -> None:
+    by_labels(api)
+    done = eq("rank", "g", plugin=podgroup)
+    assert (done.code, done.err) == (0, "")
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["RANK", "POD", "NODE", "EXAMPLE.COM/BLOCK", "HOPS"],
+        ["0", "g-0", "node-0", "block-0", "0"],
+        ["1", "g-2", "node-1", "block-0", "4"],
+        ["2", "g-1", "node-2", "block-1", "6"],
+    ]
+    shown = eq("topology", "g", "-o", "json", plugin=podgroup)
+    assert (shown.code, shown.err) == (0, "")
+    units = json.loads(shown.out)["units"]
+    assert [(unit["name"], unit["members"]) for unit in units if unit["depth"] == 1] == [
+        ("block-0", ["g-0(0)", "g-2(1)"]),
+        ("block-1", ["g-1(2)"]),
+    ]
+
+
+def test_who_may_not_list_config_maps_is_shown_no_tree_of_labels(api: Api, eq: Command) -> None:
+    by_labels(api)
+    api.forbidden.add(("configmaps", ""))
+    done = eq("rank", "g", plugin=podgroup)
+    assert "you may not list configmaps" in done.err
+    assert "block-" not in done.out
+
+
 def test_ranks_as_data(eq: Command) -> None:
     found = json.loads(eq("rank", "g", "-o", "json", plugin=podgroup).out)
     assert found == yaml.safe_load(eq("rank", "g", "-o", "yaml", plugin=podgroup).out)

@@ -24,7 +24,7 @@ from scheduler_core.answers.queue.waiting import WaitingQueue, queue_of
 from scheduler_core.answers.why.answer import why
 from scheduler_core.answers.why.subject import POD_GROUP, subject_of
 from scheduler_core.answers.worlds import CopiedWorld, World
-from scheduler_core.config.load import muster_config
+from scheduler_core.config.load import load_config, muster_config
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.simulate.kinds import full_name
 from tests.support.builders import make_group, make_node, make_pod, make_quota
@@ -259,6 +259,32 @@ def test_a_feed_that_is_behind_does_not_bring_back_what_was() -> None:
     found = answers(cluster)
     assert found == answers(server.fresh())
     assert list(found["groups"]) == ["a/ring ConfigMap"]
+
+
+BY_LABELS = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: muster-scheduler
+  pluginConfig:
+  - name: ClusterTopologyPlacementGroup
+    args: {topologyLabels: [zone]}
+"""
+
+
+def test_without_a_topology_the_labels_of_the_configuration_make_the_tree() -> None:
+    def tops() -> list[str]:
+        return [unit.name for unit in units_of(cluster.groups(), None) if unit.depth == 1]
+
+    server, cluster = Server(), LiveCluster(load_config(BY_LABELS), NOW)
+    nodes = [make_node(f"n{n}").label("zone", f"zone-{n % 2}").allocatable(cpu=2).dict() for n in range(4)]
+    cluster.apply([item for obj in nodes for item in server.put(obj)], NOW)
+    assert tops() == ["zone-0", "zone-1"]
+    tree = config_map({TREE_LABEL: ""}, 2)
+    cluster.apply(server.put(tree), NOW)
+    assert tops() == ["rack-0", "rack-1"]
+    cluster.apply(server.remove(tree), NOW)
+    assert tops() == ["zone-0", "zone-1"]
 
 
 def test_questions_while_events_pour_in() -> None:
