@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import signal
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,6 +84,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith(END_TO_END):
             item.add_marker(pytest.mark.e2e)
     items[:] = mixed(items)
+
+
+@pytest.fixture(autouse=True)
+def logging_is_restored() -> Iterator[None]:
+    """A program's main function, run by a test, sets up logs and hooks of the whole process."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    hooks = sys.excepthook, sys.unraisablehook, threading.excepthook
+    yield
+    if root.level != level:
+        root.setLevel(level)
+    if root.handlers != handlers:
+        root.handlers[:] = handlers
+    sys.excepthook, sys.unraisablehook, threading.excepthook = hooks
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep the collector off the half million objects of the tests: it stops every thread to look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 def mixed(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -1,4 +1,4 @@
-"""Leader election on a scripted server, on times of production divided by about 15."""
+"""Leader election on a scripted server, on times of production divided by about five."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.support.eventually import eventually
 from tests.support.faults.server import FaultServer
 from tests.support.faults.store import Fault
 
-TIMES = LeaseTimes(duration=1.0, renew_deadline=0.6, retry=0.08)
+TIMES = LeaseTimes(duration=3.0, renew_deadline=1.8, retry=0.2)
+WAIT = 40.0
 KEY = ("leases", "muster", "scheduler")
 
 
@@ -61,7 +62,7 @@ class Candidate:
     def stop(self) -> None:
         self.election.stop()
         self._stopped.set()
-        self.thread.join(3)
+        self.thread.join(WAIT)
         assert not self.thread.is_alive()
         self.election.close()
 
@@ -82,7 +83,7 @@ class Watchman:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(2)
+        self._thread.join(WAIT)
 
 
 @pytest.fixture
@@ -97,10 +98,10 @@ def stage(server: FaultServer) -> Iterator[Callable[..., list[Candidate]]]:
         clocks = walls or (time.time,) * len(urls)
         everybody.extend(Candidate(url, f"c{n}", clocks[n], times) for n, url in enumerate(urls))
         everybody[0].campaign()
-        eventually(everybody[0].election.is_leader, 2, interval=0.005)
+        eventually(everybody[0].election.is_leader, WAIT, interval=0.005)
         for rival in everybody[1:]:
             rival.campaign()
-        eventually(lambda: all(c.election.holder == "c0" for c in everybody), 2, interval=0.005)
+        eventually(lambda: all(c.election.holder == "c0" for c in everybody), WAIT, interval=0.005)
         watchmen.append(Watchman(*everybody))
         return everybody
 
@@ -124,7 +125,7 @@ def test_one_leads_and_a_clean_exit_hands_over_without_waiting_for_the_lease(
     assert (first.started, second.started) == (1, 0)
     began = time.monotonic()
     first.stop()
-    eventually(second.election.is_leader, 2, interval=0.005)
+    eventually(second.election.is_leader, WAIT, interval=0.005)
     assert time.monotonic() - began < TIMES.duration
     assert first.lost == []
     assert server.objects[KEY]["spec"]["leaseTransitions"] == 1
@@ -137,11 +138,11 @@ def test_a_partitioned_leader_gives_up_before_the_next_one_starts(
         first, second = stage(url, server.url)
         began = time.monotonic()
         cut()
-        eventually(lambda: first.lost, 2, interval=0.005)
+        eventually(lambda: first.lost, WAIT, interval=0.005)
         assert not second.election.is_leader()
-        eventually(second.election.is_leader, 3, interval=0.005)
-        assert time.monotonic() - began < TIMES.duration + 1.0
-    assert first.lost == ["the lease muster/scheduler was not renewed for 0.6 s"]
+        eventually(second.election.is_leader, WAIT, interval=0.005)
+        assert time.monotonic() - began < TIMES.duration * 3
+    assert first.lost == ["the lease muster/scheduler was not renewed for 1.8 s"]
 
 
 def test_a_suspended_leader_does_not_believe_in_itself_when_it_wakes(
@@ -149,10 +150,10 @@ def test_a_suspended_leader_does_not_believe_in_itself_when_it_wakes(
 ) -> None:
     first, second = stage(server.url, server.url)
     first.frozen.set()
-    eventually(second.election.is_leader, 4, interval=0.005)
+    eventually(second.election.is_leader, WAIT, interval=0.005)
     assert not first.election.is_leader()
     first.frozen.clear()
-    eventually(lambda: first.lost, 2, interval=0.005)
+    eventually(lambda: first.lost, WAIT, interval=0.005)
     assert holder(server) == "c1"
 
 
@@ -194,7 +195,7 @@ def test_a_leader_keeps_its_lease_on_a_server_that_answers_late(
     first, second = stage(server.url, server.url, times=times)
     renewals = server.count("PUT")
     server.fail(Fault("PUT", times=5, late=times.renew_deadline * 0.28))
-    eventually(lambda: server.count("PUT") >= renewals + 6 or first.lost, 20)
+    eventually(lambda: server.count("PUT") >= renewals + 6 or first.lost, WAIT)
     assert (first.lost, second.started) == ([], 0)
     assert first.election.is_leader()
 
@@ -206,14 +207,14 @@ def test_a_leader_gets_over_one_connection_that_went_silent(
     for _ in range(3):
         renewals = server.count("PUT")
         server.fail(Fault("PUT", silent=True))
-        eventually(lambda wanted=renewals + 3: server.count("PUT") >= wanted or first.lost, 20)
+        eventually(lambda wanted=renewals + 3: server.count("PUT") >= wanted or first.lost, WAIT)
     assert (first.lost, second.started) == ([], 0)
 
 
 def test_a_deleted_lease_is_made_again(server: FaultServer, stage: Callable[..., list[Candidate]]) -> None:
     (first,) = stage(server.url)
     server.remove(*KEY)
-    eventually(lambda: KEY in server.objects and holder(server) == "c0", 20)
+    eventually(lambda: KEY in server.objects and holder(server) == "c0", WAIT)
     assert first.lost == []
 
 
@@ -223,14 +224,14 @@ def test_a_leader_whose_lease_was_taken_by_hand_steps_down_at_once(
     (first,) = stage(server.url)
     server.put(*KEY, spec={**server.objects[KEY]["spec"], "holderIdentity": "somebody"})
     began = time.monotonic()
-    eventually(lambda: first.lost, 2, interval=0.005)
+    eventually(lambda: first.lost, WAIT, interval=0.005)
     assert time.monotonic() - began < TIMES.renew_deadline
     assert first.lost == ["the lease muster/scheduler is held by somebody"]
 
 
 def empty(server: FaultServer) -> None:
-    # A released one says one second, as the short one of these tests does, too.
-    spec = {**server.objects[KEY]["spec"], "leaseDurationSeconds": 2}
+    # A released one says one second.
+    spec = {**server.objects[KEY]["spec"], "leaseDurationSeconds": 4}
     server.put(*KEY, spec={**spec, "holderIdentity": ""})
 
 
@@ -250,9 +251,9 @@ def test_a_lease_changed_by_hand_is_not_taken_before_its_leader_has_given_up(
         first, second = stage(url, server.url)
         cut()
         harm(server)
-        eventually(lambda: first.lost, 2, interval=0.005)
+        eventually(lambda: first.lost, WAIT, interval=0.005)
         assert not second.election.is_leader()
-        eventually(second.election.is_leader, 5, interval=0.005)
+        eventually(second.election.is_leader, WAIT, interval=0.005)
 
 
 def test_a_renewal_is_one_request(server: FaultServer, stage: Callable[..., list[Candidate]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import threading
@@ -13,7 +14,7 @@ import pytest
 from scheduler_core.kube.watch.tracker import Event
 from tests.support.eventually import eventually
 from tests.support.faults.store import Fault
-from tests.support.watched import SMALL_PAGES, Watched
+from tests.support.watched import QUICK, SMALL_PAGES, Watched
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ FAULTS = [
 def test_a_fault_is_survived(watched: Watched, faults: list[Fault], reason: str, lists: int) -> None:
     watched.server.fail(*(Fault(**vars(fault)) for fault in faults))
     watched.server.break_streams()
-    eventually(lambda: watched.reflector.restarts[reason], 2, interval=0.005)
+    eventually(lambda: watched.reflector.restarts[reason], 20, interval=0.005)
     watched.change()
     watched.assert_converges()
     assert watched.reflector.lists - 1 <= lists
@@ -97,12 +98,14 @@ def test_events_that_come_three_times_are_told_once(watched: Watched) -> None:
 
 
 def test_retry_after_is_honoured(watched: Watched) -> None:
+    before = len(watched.server.requests)
     watched.server.fail(Fault("watch", status=429, reason="TooManyRequests", retry_after=1))
     watched.server.break_streams()
     eventually(lambda: watched.reflector.restarts["TooManyRequests"], 20)
     watched.change()
-    watched.assert_converges(3.0)
-    refused, next_one = [request.at for request in watched.server.requests][-3:-1]
+    watched.assert_converges()
+    tried = [request.at for request in watched.server.requests[before:] if request.verb == "watch"]
+    refused, next_one = tried[:2]
     assert next_one - refused >= 1.0
 
 
@@ -184,21 +187,20 @@ def test_a_kind_the_server_does_not_know_counts_as_empty_and_is_picked_up_when_i
     with Watched() as watched:
         watched.server.absent.add("pods")
         watched.reflector.start()
-        assert watched.reflector.synced.wait(3)
+        assert watched.reflector.synced.wait(30)
         assert watched.reflector.absent
         assert [event.type for event in watched.mirror.log] == ["SYNCED"]
         watched.server.absent.clear()
-        watched.assert_converges(3.0)
-        assert not watched.reflector.absent
+        watched.assert_converges()
+        eventually(lambda: not watched.reflector.absent, 20)
 
 
 def test_when_a_kind_disappears_its_objects_are_deleted(watched: Watched) -> None:
     watched.server.absent.add("pods")
     watched.server.break_streams()
-    eventually(lambda: watched.reflector.absent, 20)
-    assert watched.mirror.versions == {}
+    eventually(lambda: watched.reflector.absent and watched.mirror.versions == {}, 20)
     watched.server.absent.clear()
-    watched.assert_converges(4.0)
+    watched.assert_converges()
 
 
 def test_a_single_404_deletes_nothing(watched: Watched) -> None:
@@ -240,12 +242,14 @@ def test_an_object_replaced_under_the_same_name_is_deleted_and_added(watched: Wa
     assert told == ["ADDED", "DELETED", "ADDED"]
 
 
-def test_stop_wakes_a_reader_at_once(watched: Watched) -> None:
-    watched.reflector.stop()
-    began = time.monotonic()
-    watched.reflector.join(2)
-    assert not watched.reflector.alive
-    assert time.monotonic() - began < 0.3
+def test_stop_wakes_a_reader_at_once() -> None:
+    with Watched(dataclasses.replace(QUICK, watch_min=60, watch_max=60, silence=60.0)) as watched:
+        watched.follow()
+        began = time.monotonic()
+        watched.reflector.stop()
+        watched.reflector.join(40)
+        assert not watched.reflector.alive
+        assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -274,4 +278,4 @@ def test_random_changes_under_random_faults_end_in_the_truth(seed: int) -> None:
                 dice.choice(deeds)()
             if dice.random() < 0.2:
                 threading.Event().wait(0.004)
-        watched.assert_converges(8.0)
+        watched.assert_converges()

@@ -114,7 +114,8 @@ def test_objects_stay_themselves_when_the_version_changes(groups: Groups, later:
     uids = {event.key: event.uid for event in groups.told if event.obj is not None}
     groups.serve(later)
     eventually(lambda: groups.reflector.served.version == later[0], WAIT)
-    eventually(lambda: groups.types().count(("MODIFIED", "default/one")) == 1, WAIT)
+    both = [("MODIFIED", "default/one"), ("MODIFIED", "default/two")]
+    eventually(lambda: [groups.types().count(told) for told in both] == [1, 1], WAIT)
     assert "DELETED" not in {type_ for type_, _ in groups.types()}
     assert [type_ for type_, key in groups.types() if key == "default/two"] == ["ADDED", "MODIFIED"]
     assert {event.key: event.uid for event in groups.told if event.obj is not None} == uids
@@ -132,7 +133,7 @@ def test_a_kind_that_goes_and_returns_is_followed_again(groups: Groups) -> None:
     groups.serve(("v1",))
     eventually(lambda: groups.types()[-2:] == [("ADDED", "default/one"), ("ADDED", "default/two")], WAIT)
     assert groups.reflector.served.version == "v1"
-    assert not groups.reflector.absent
+    eventually(lambda: not groups.reflector.absent, WAIT)
 
 
 @pytest.mark.parametrize("groups", [("v1beta1",)], indirect=True)

@@ -28,7 +28,7 @@ def writer(client: Client) -> Iterator[ApiWriter]:
     made = ApiWriter(client, connections=4)
     made.start()
     yield made
-    made.stop(2)
+    made.stop(30)
     assert not made.alive
 
 
@@ -49,7 +49,7 @@ def narrow(client: Client) -> Iterator[ApiWriter]:
     """A writer of one connection that has not been started, so that what is submitted goes out together."""
     made = ApiWriter(client, connections=1)
     yield made
-    made.stop(2)
+    made.stop(30)
 
 
 def test_a_connection_carries_one_write_at_a_time(

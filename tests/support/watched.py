@@ -26,11 +26,11 @@ QUICK = ReflectorOptions(
 SMALL_PAGES = ReflectorOptions(
     backoff=0.02, backoff_cap=1.0, watch_min=5, watch_max=5, silence=2.0, probe=0.1, brief=0.05, page=10
 )
-CONVERGED_WITHIN = 10.0
+CONVERGED_WITHIN = 30.0
 
 
 def client_of(server: FaultServer) -> Client:
-    return Client(Session(Endpoint(server.url), StaticCredentials(), limits=Limits(connect=1.0, read=1.0)))
+    return Client(Session(Endpoint(server.url), StaticCredentials(), limits=Limits(connect=5.0, read=3.0)))
 
 
 class Mirror:
@@ -92,14 +92,14 @@ class Watched:
         self.reflector.stop()
         self.server.kill()
         if self.reflector.synced.is_set():
-            self.reflector.join(3)
+            self.reflector.join(30)
         self.client.session.close()
         assert not self.reflector.alive
 
     def follow(self) -> None:
         self.reflector.start()
-        assert self.reflector.synced.wait(3)
-        eventually(lambda: self.reflector.watches, 2, interval=0.005)
+        assert self.reflector.synced.wait(30)
+        eventually(lambda: self.reflector.watches, 20, interval=0.005)
 
     def change(self) -> None:
         """Add, modify and delete."""

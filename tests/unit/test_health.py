@@ -49,10 +49,10 @@ def test_pages_are_served_over_http_and_unknown_ones_are_named() -> None:
     server = HealthServer("127.0.0.1", 0, {"/healthz": [("loop", lambda: "")]}, pages)
     server.start()
     try:
-        with urllib.request.urlopen(f"{server.url}/page", timeout=5) as answer:
+        with urllib.request.urlopen(f"{server.url}/page", timeout=60) as answer:
             assert (answer.read(), answer.headers["Content-Type"]) == (b"text", TEXT)
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"{server.url}/other", timeout=5)
+            urllib.request.urlopen(f"{server.url}/other", timeout=60)
         with refused.value as answer:
             assert (answer.code, b"/healthz" in answer.read()) == (404, True)
         assert server.answer("/busy") == (503, TEXT, b"busy\n")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_core.logs import JsonFormatter, TextFormatter, fields
+from scheduler_core.logs import JsonFormatter, LineHandler, TextFormatter, fields, set_up
 
 HOSTILE = "a\x1b[31mred\x9b0m\r\nforged: line\u202ertl\x7f\x00\u2028\x85"
 FORMS = pytest.mark.parametrize("form", [JsonFormatter(), TextFormatter()], ids=["json", "text"])
@@ -57,3 +57,11 @@ def test_json_lines_parse_and_say_what_was_meant(message: str, pod: str) -> None
 
 def test_values_without_a_json_form_are_logged_as_text() -> None:
     assert json.loads(JsonFormatter().format(record("x", reason=ValueError("no"))))["reason"] == "no"
+
+
+@pytest.mark.parametrize("turn", ["first", "second"])
+def test_what_a_program_sets_up_in_one_test_is_not_seen_by_the_next(turn: str) -> None:
+    assert not [handler for handler in logging.root.handlers if isinstance(handler, LineHandler)]
+    assert logging.root.level == logging.WARNING
+    set_up(4, "text")
+    assert logging.root.level == logging.DEBUG

@@ -11,7 +11,7 @@ from scheduler_core.kube.http.session import Credentials, Limits, Session
 from tests.support.faults.server import FaultServer
 
 ANYBODY = StaticCredentials()
-IMPATIENT = Limits(connect=1.0, read=0.5)
+IMPATIENT = Limits(connect=10.0, read=3.0)
 
 
 class Served(Protocol):

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.support.faults.listener import Listener
 from tests.support.faults.store import Fault, FaultStore, Key, Request, carry_out, status_body
+from tests.support.free_port import free_port
 
 _PATH = re.compile(
     r"^/apis?/(?:[^/]+/)?v[^/]+/(?:namespaces/(?P<ns>[^/]+)/)?(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>.+))?$"
@@ -57,7 +58,7 @@ class FaultServer(FaultStore):
 
     def start(self) -> None:
         """Listen, on the same port as before if there was one."""
-        self._httpd = _Server(self.port, self, self._context)
+        self._httpd = _Server(self.port or free_port(), self, self._context)
         self.port = self._httpd.port
         self._httpd.start()
 

@@ -20,6 +20,7 @@ import trustme
 
 from tests.support.faults.listener import HOST, Listener
 from tests.support.faults.server import FaultServer
+from tests.support.free_port import free_port
 from tests.support.http2.conversation import HTTP_1, HTTP_2, Call, Conversation, Http2Faults, Reply, handed_on
 
 _SECONDS = 10.0
@@ -61,7 +62,7 @@ class Http2Front(Http2Faults):
     def start(self) -> None:
         """Listen, on the same port as before if there was one."""
         self._workers = ThreadPoolExecutor(_AT_ONCE, "front")
-        self._listener = _Listener(self.port, self)
+        self._listener = _Listener(self.port or free_port(), self)
         self.port = self._listener.port
         self._listener.start()
 

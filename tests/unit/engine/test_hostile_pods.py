@@ -191,4 +191,4 @@ def test_terms_of_placed_pods_about_everybody_cost_others_little() -> None:
     decisions, seconds = measured(lambda: world.scheduler.step(world.now))
     assert placed(decisions)
     # 25 ms alone, and 270 where each key had domains of its own.
-    assert seconds < 0.15
+    assert seconds < 0.2

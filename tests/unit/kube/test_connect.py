@@ -81,7 +81,7 @@ def test_of_all_that_got_a_401_one_runs_the_plugin(tmp_path: Path) -> None:
     def load() -> Any:
         loads.append(1)
         if len(loads) > 1:
-            time.sleep(0.3)
+            time.sleep(3)
         return SimpleNamespace(api_key={}, cert_file=None, auth_settings=dict)
 
     credentials = OfficialCredentials(load, "test")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -33,18 +34,17 @@ def slow(world: World) -> WaitingQueue:
 def test_questions_keep_four_threads_at_most() -> None:
     """The others answer pages: a tenant may open as many gangs as they like."""
     questions = Questions(Scene().watch.cluster)
-    began = time.monotonic()
 
-    def ask(number: int) -> float:
-        with pytest.raises(QuestionRefused):
-            questions.ask("it", slow, WaitingQueue, seconds=1.5)
-        return time.monotonic() - began
+    def ask(number: int) -> str:
+        with pytest.raises(QuestionRefused) as refused:
+            questions.ask("it", slow, WaitingQueue, seconds=5)
+        return str(refused.value)
 
     with ThreadPoolExecutor(12) as pool:
-        took = sorted(pool.map(ask, range(12)))
-    assert took[7] < 1.0
-    assert took[8] > 1.0
-    assert took[11] < 8.0
+        told = Counter(pool.map(ask, range(12)))
+    # The four that were asked end by their limit; the others are refused while these go on.
+    assert sorted(told.values()) == [4, 8]
+    assert told["it: no answer within 5 seconds"] == 4
 
 
 def job(number: int, pods: int) -> str:
@@ -96,7 +96,7 @@ def test_who_looks_at_the_queue_does_not_wait_for_who_looked_first() -> None:
     eventually(lambda: advisor._asking.locked(), 5)
     began = time.monotonic()
     known = advisor.queue()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10
     assert (known.current, known.problem) == (False, "the queue is being computed")
     release.set()
     first.join(5)

@@ -46,11 +46,10 @@ class Clock:
 
 
 RESTS = [
-    ("a usual review", 0.0005, 3.0, None),
-    ("as much as is free", FREE_SECONDS, 3.0, None),
-    ("a dear one", 0.02, 3.0, 0.02 * REST),
-    ("a very dear one", 0.9, 3.0, LONGEST_REST),
-    ("a dear one whose client waits no longer", 0.02, 0.4, 0.2),
+    ("a usual review", 0.0005, 60.0, None),
+    ("as much as is free", FREE_SECONDS, 60.0, None),
+    ("a dear one", 0.02, 60.0, 0.02 * REST),
+    ("a very dear one", 0.9, 60.0, LONGEST_REST),
 ]
 
 
@@ -62,6 +61,13 @@ def test_rest_is_in_proportion_and_leaves_time_to_answer(
     with within(patience), ReviewThrottle(clock.slept.append, clock).delaying_costly():
         pass
     assert clock.slept == ([] if rest is None else [pytest.approx(rest, abs=0.01)])
+
+
+def test_rest_is_at_most_half_of_the_time_that_the_client_still_waits() -> None:
+    clock = Clock(0.02)
+    with within(0.4), ReviewThrottle(clock.slept.append, clock).delaying_costly():
+        pass
+    assert 0 < clock.slept[0] <= 0.2
 
 
 def test_only_so_many_threads_rest() -> None:
