@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from kubectl_plugin.cluster.group_view import VIEW, GroupView
 from scheduler_core.model.groups.gang import Gang
-from scheduler_core.model.groups.topology import DEFAULT_RESOURCES
-from scheduler_core.model.resources import to_strings
+from scheduler_core.model.names import CPU, FLAVOR_PREFIX, MEMORY
+from scheduler_core.model.quantity import is_counted
+from scheduler_core.model.resources import ResourceList, to_strings
+from scheduler_core.quota.ledger import shift
+from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.topology.report import ROOT
 
 
@@ -48,7 +51,7 @@ def units_document(units: Sequence[TopologyUnit], gang: Gang | None) -> dict[str
 
 def units_of(view: GroupView, gang: Gang | None) -> list[TopologyUnit]:
     """The root and every unit below it, parents before children, with the members of `gang`."""
-    tree, nodes, index = view.tree(gang), view.state.nodes, view.state.index
+    tree, nodes = view.tree(gang), view.state.nodes
     names = _resources(view)
 
     def unit_at(name: str, depth: int, leaf: int) -> TopologyUnit:
@@ -65,21 +68,38 @@ def units_of(view: GroupView, gang: Gang | None) -> list[TopologyUnit]:
             if len(path) <= depth or path[depth].name != unit:
                 path = [*path[:depth], unit_at(unit, depth, leaf)]
                 found.append(path[depth])
-        slot = nodes.slot(name)
+        used, total = _amounts(nodes, nodes.slot(name), names)
         for above in path:
             above.leaves += 1
             above.members += placed.get(leaf, ())
-            for resource in names:
-                at = index.row(resource)
-                if slot is not None and at is not None:
-                    above.used[resource] += int(nodes.requested[at, slot])
-                    above.total[resource] += int(nodes.allocatable[at, slot])
+            shift(above.used, used)
+            shift(above.total, total)
     return found
 
 
+def _amounts(
+    nodes: NodeTable, slot: int | None, names: Iterable[str]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """What is used of a node, and what it has; nothing of one that is only in the tree."""
+    node = nodes.nodes[slot] if slot is not None else None
+    if node is None:
+        return {}, {}
+    rows = {name: row for name in names if (row := nodes.index.row(name)) is not None}
+    used = {name: int(nodes.requested[row, slot]) for name, row in rows.items()}
+    return used, {name: node.allocatable.get(name, 0) for name in rows}
+
+
 def _resources(view: GroupView) -> tuple[str, ...]:
-    """The resources of the topology's source, else cpu and memory."""
+    """The resources that the topology's source names; else cpu, memory and the extended ones of nodes."""
     settings = view.state.topology.settings.get(VIEW)
     source = view.state.topology.source(settings.namespace) if settings is not None else None
-    names: tuple[str, ...] = source.content.resources if source is not None else DEFAULT_RESOURCES
-    return names
+    named: tuple[str, ...] = source.content.resources if source is not None else ()
+    return named or (CPU, MEMORY, *_extended(node.allocatable for node in view.state.nodes.nodes if node))
+
+
+def _extended(amounts: Iterable[ResourceList]) -> list[str]:
+    """The extended resources that a node has some of, by name; flavors count GPUs that are there already."""
+    there = {name for node in amounts for name, value in node.items() if value}
+    return sorted(
+        name for name in there if "/" in name and is_counted(name) and not name.startswith(FLAVOR_PREFIX)
+    )

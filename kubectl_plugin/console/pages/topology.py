@@ -11,6 +11,7 @@ from kubectl_plugin.console.drawing.heat_map import HeatBlock, HeatCell, heat_ma
 from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
 from kubectl_plugin.render.quantity_text import human
 from scheduler_core.model.groups.gang import Gang, group_of
+from scheduler_core.model.names import CPU, MEMORY
 from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.simulate.world import Simulation
 
@@ -133,9 +134,11 @@ def _load(unit: TopologyUnit, metric: NodeMetric | None) -> float | None:
 
 
 def _amounts(unit: TopologyUnit) -> str:
+    """What is used of each resource that the unit has; not every node has the GPUs of another one."""
     return ", ".join(
         f"{human(name, unit.used[name])} of {human(name, total)} {name} used"
         for name, total in unit.total.items()
+        if total or unit.used[name] or name in (CPU, MEMORY)
     )
 
 

@@ -15,7 +15,6 @@ import msgspec
 
 from scheduler_core.errors import ModelError
 
-DEFAULT_RESOURCES = ("cpu", "memory")
 CONSTRAINT_FIELDS = ("type", "partitions", "min", "max", "factor", "hard")
 _LOWEST = {"partitions": 1, "min": 0, "max": 1, "factor": 1}
 LARGEST_SIZE = 10_000
@@ -44,7 +43,10 @@ class LevelConstraint(msgspec.Struct, frozen=True):
 
 
 class TopologySpec(msgspec.Struct, frozen=True):
-    """A cluster tree: `levels` from top to bottom, `paths` one per node with a unit name for each level."""
+    """A cluster tree: `levels` from top to bottom, `paths` one per node with a unit name for each level.
+
+    `resources` are those to show; empty where the ConfigMap names none.
+    """
 
     name: str
     resources: tuple[str, ...]
@@ -68,7 +70,7 @@ class _Pairs(tuple):
 def parse_topology(data: Mapping[str, str], path: str = "data") -> TopologySpec:
     """Read the `data` of a ConfigMap labelled `sakkara.topology`. Raises ModelError."""
     levels = _names(_required(data, "level-names", path), f"{path}.level-names", MOST_LEVELS)
-    resources: tuple[str, ...] = DEFAULT_RESOURCES
+    resources: tuple[str, ...] = ()
     if data.get("resource-names", "").strip():
         resources = _names(data["resource-names"], f"{path}.resource-names", MOST_RESOURCES)
     text = _required(data, "tree", path)

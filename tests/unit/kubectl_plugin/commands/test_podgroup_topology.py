@@ -191,6 +191,32 @@ def test_the_tree_shows_use_and_where_the_group_sits(eq: Command) -> None:
     assert done.err == "note: nodes that are not in the topology: node-3\n"
 
 
+def test_without_named_resources_the_extended_ones_of_nodes_are_shown(api: Api, eq: Command) -> None:
+    """Also beside a ConfigMap that names none; what takes part in no placement by amount is left out."""
+    del api.objects["configmaps"][0]["data"]["resource-names"]
+    more = {
+        "nvidia.com/gpu": "4",
+        "example.com/none": "0",
+        "hugepages-2Mi": "1Gi",
+        "ephemeral-storage": "9Gi",
+    }
+    more |= {"attachable-volumes-csi": "8", "flavor.muster.dev/h100": "4"}
+    room = api.objects["nodes"][0]["status"]["allocatable"] | more
+    api.objects["nodes"][0]["status"] = {"allocatable": room, "capacity": room}
+    busy = pod_object("team-b", "busy", "node-0", cpu="1", **{"nvidia.com/gpu": "3"})
+    api.objects["pods"].append(busy)
+    found = {
+        unit["name"]: unit for unit in json.loads(eq("topology", "-o", "json", plugin=podgroup).out)["units"]
+    }
+    assert list(found["root"]["total"]) == ["cpu", "memory", "nvidia.com/gpu"]
+    assert found["root"]["used"]["nvidia.com/gpu"] == found["rack-0"]["used"]["nvidia.com/gpu"] == "3"
+    assert found["node-0"]["total"]["nvidia.com/gpu"] == "4"
+    assert found["node-1"]["total"]["nvidia.com/gpu"] == "0"
+    assert "node-0: 75% used" in eq("topology", "-o", "svg", plugin=podgroup).out
+    header = eq("topology", plugin=podgroup).out.splitlines()[0]
+    assert header.split("   ")[-3:] == ["NVIDIA.COM/GPU USED", "NVIDIA.COM/GPU FREE", "PODS"]
+
+
 def test_the_drawing_has_a_box_for_every_unit(eq: Command) -> None:
     root = ElementTree.fromstring(eq("topology", "g", "-o", "svg", plugin=podgroup).out)
     boxes = [element.get("data-unit") for element in root.iter() if element.get("data-unit")]

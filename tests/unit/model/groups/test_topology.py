@@ -8,7 +8,6 @@ import pytest
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model.groups.topology import (
-    DEFAULT_RESOURCES,
     LARGEST_SIZE,
     LevelConstraint,
     parse_constraints,
@@ -34,9 +33,9 @@ def test_a_topology_lists_the_path_of_every_node() -> None:
     assert spec.paths == (("rack-0", "node-0"), ("rack-0", "node-1"), ("rack-1", "node-2"))
 
 
-def test_resources_default_to_cpu_and_memory() -> None:
+def test_resources_need_not_be_named() -> None:
     spec = parse_topology({"level-names": '["node"]', "tree": '{"a": {}}'})
-    assert spec.resources == DEFAULT_RESOURCES == ("cpu", "memory")
+    assert spec.resources == ()
 
 
 def test_inner_units_of_different_parents_may_share_a_name() -> None:
