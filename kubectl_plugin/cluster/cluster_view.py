@@ -8,6 +8,7 @@ from kubectl_plugin.cluster.nominated_nodes import NominationView
 from kubectl_plugin.cluster.quota_rows import QuotaRow, rows_of, smallest_hard
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, ReservationLedger
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
@@ -42,6 +43,10 @@ class ClusterView:
     def remove_quota(self, namespace: str, name: str) -> None:
         """Remove a quota."""
         self.ledger.remove_quota(namespace, name)
+
+    def limits(self) -> list[ElasticQuota | QuotaGroup]:
+        """The quotas that bind, and the groups above them."""
+        return [*self.ledger.quotas(), *self.ledger.tree.groups.values()]
 
     def put_pod(self, pod: Pod) -> None:
         """Add or replace a pod: charged if it counts, pending if it has no node and is not finished."""

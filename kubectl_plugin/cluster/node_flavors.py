@@ -11,6 +11,7 @@ from scheduler_core.model.names import FLAVOR_PREFIX
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_flavor import QuotaFlavor, parse_quota_flavor
+from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.quota.flavors import OnNode, in_order, on_node
 
 UNKNOWN_FLAVORS: Final = "note: use by flavor is not shown: it needs the right to list QuotaFlavors and nodes"
@@ -22,11 +23,16 @@ def quota_flavors(client: ListClient) -> list[QuotaFlavor] | None:
     return None if items is None else in_order(parsed(items, parse_quota_flavor, lambda error: None))
 
 
+def names_flavors(quotas: Iterable[ElasticQuota | QuotaGroup]) -> bool:
+    """Whether min or max of a quota or group names a flavor."""
+    return any(name.startswith(FLAVOR_PREFIX) for quota in quotas for name in (*quota.min, *quota.max))
+
+
 def node_flavors(
-    client: ListClient, quotas: Iterable[ElasticQuota], note: Callable[[str], None]
+    client: ListClient, quotas: Iterable[ElasticQuota | QuotaGroup], note: Callable[[str], None]
 ) -> Mapping[str, OnNode]:
-    """The flavors of each node that has some, if a quota names one; else nothing is read."""
-    if not any(name.startswith(FLAVOR_PREFIX) for quota in quotas for name in (*quota.min, *quota.max)):
+    """The flavors of each node that has some, if a quota or group names one; else nothing is read."""
+    if not names_flavors(quotas):
         return {}
     flavors = quota_flavors(client)
     nodes = list_or_none(client, NODES, ListScope()) if flavors is not None else None

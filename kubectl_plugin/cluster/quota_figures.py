@@ -9,10 +9,13 @@ import msgspec
 
 from kubectl_plugin.cluster.cluster_view import ClusterView
 from kubectl_plugin.cluster.quota_rows import QuotaRow, resource_order
+from scheduler_core.model.names import FLAVOR_PREFIX
 from scheduler_core.model.node import Node
 from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.printing.counts import number_text
+from scheduler_core.quota.flavors import flavored, on_node
 from scheduler_core.quota.ledger import shift
 from scheduler_core.quota.lending import shares
 
@@ -20,8 +23,9 @@ from scheduler_core.quota.lending import shares
 class ResourceTotal(msgspec.Struct, frozen=True):
     """One resource over all quotas of the cluster, in its own unit (milli for CPU).
 
-    `used`, `borrowed`, `lent` and `pending` are sums over the namespaces with a quota. `capacity` is what the
-    nodes have; None where they are not known.
+    `min` is the sum of min of the root's children, which admission compares with. `used`, `borrowed`, `lent`
+    and `pending` are sums over the namespaces with a quota. `capacity` is what the nodes have; None where it
+    is not known.
     """
 
     resource: str
@@ -34,31 +38,38 @@ class ResourceTotal(msgspec.Struct, frozen=True):
 
 
 def totals_of(view: ClusterView, capacity: ResourceList | None) -> list[ResourceTotal]:
-    """The totals of each resource that a quota's min or max names."""
-    quotas = list(view.ledger.quotas())
-    names = resource_order({name for quota in quotas for name in (*quota.min, *quota.max)})
+    """The totals of each resource that a quota's min or max names, or the min of a group."""
+    quotas, sum_of_min = list(view.ledger.quotas()), view.ledger.total_min
+    names = resource_order({*sum_of_min, *(name for quota in quotas for name in quota.max)})
     pending = {quota.namespace: view.pending(quota.namespace) for quota in quotas}
     balances = shares(view.ledger, names)
     return [
         ResourceTotal(
             name,
-            sum(quota.min.get(name, 0) for quota in quotas),
+            sum_of_min.get(name, 0),
             sum(view.ledger.used(quota.namespace).get(name, 0) for quota in quotas),
             sum(balances[name].borrowed.values()) if name in balances else 0,
             sum(balances[name].lent.values()) if name in balances else 0,
             sum(amounts.get(name, 0) for amounts in pending.values()),
-            capacity.get(name, 0) if capacity is not None else None,
+            _capacity(capacity, name),
         )
         for name in names
     ]
 
 
-def capacity_of(nodes: Iterable[Node]) -> dict[str, int]:
-    """What nodes have of each resource, in all."""
-    total: dict[str, int] = {}
+def capacity_of(nodes: Iterable[Node], flavors: Sequence[QuotaFlavor]) -> dict[str, int]:
+    """What nodes have of each resource and flavor, in all. `flavors` are those that are known, in order."""
+    total = {flavor.virtual: 0 for flavor in flavors}
     for node in nodes:
-        shift(total, node.allocatable)
+        shift(total, flavored(node, on_node(flavors, node.labels)).allocatable)
     return total
+
+
+def _capacity(capacity: ResourceList | None, name: str) -> int | None:
+    """The capacity of a resource; None for a flavor that is not known."""
+    if capacity is None or (name.startswith(FLAVOR_PREFIX) and name not in capacity):
+        return None
+    return capacity.get(name, 0)
 
 
 def figures_document(rows: Iterable[QuotaRow], totals: Sequence[ResourceTotal] | None) -> dict[str, Any]:

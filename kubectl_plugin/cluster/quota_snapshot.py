@@ -154,7 +154,7 @@ def take_snapshot(
             list_if_served(client, QUOTA_GROUPS, ListScope()) or (), parse_quota_group, _silent
         ):
             view.ledger.put_group(group)
-    view.node_flavors = node_flavors(client, view.ledger.quotas(), note)
+    view.node_flavors = node_flavors(client, view.limits(), note)
     for pod in parsed(pods, parse_pod, on_malformed):
         view.put_pod(pod)
     for native in parsed(natives or (), parse_resource_quota, on_malformed):

@@ -13,6 +13,7 @@ from kubectl_plugin.cli.get_flags import GetOptions, get_flags
 from kubectl_plugin.cli.global_flags import global_flags
 
 if TYPE_CHECKING:
+    from kubectl_plugin.cluster.cluster_view import ClusterView
     from kubectl_plugin.cluster.diagnostics import Diagnostics
     from kubectl_plugin.cluster.quota_rows import QuotaRow
     from kubectl_plugin.cluster.quota_snapshot import ObjectSelection
@@ -77,13 +78,11 @@ def _print_figures(ctx: click.Context, names: tuple[str, ...], options: GetOptio
     from kubectl_plugin.cli.errors import AlreadyReported
     from kubectl_plugin.cli.get_flags import STRUCTURED, check
     from kubectl_plugin.cluster.diagnostics import Diagnostics
-    from kubectl_plugin.cluster.quota_figures import capacity_of, figures_document, totals_of
+    from kubectl_plugin.cluster.quota_figures import figures_document, totals_of
     from kubectl_plugin.cluster.quota_snapshot import ObjectSelection, take_snapshot
-    from kubectl_plugin.cluster.reading import ListScope, list_or_none, parsed
+    from kubectl_plugin.cluster.reading import ListScope
     from kubectl_plugin.cluster.session import CommandSession
     from kubectl_plugin.render.structured import encoded
-    from scheduler_core.model.kinds import NODES
-    from scheduler_core.model.node import parse_node
 
     output = options.output.format
     if output not in STRUCTURED or options.watching:
@@ -104,12 +103,25 @@ def _print_figures(ctx: click.Context, names: tuple[str, ...], options: GetOptio
     rows = [row for row, _ in snapshot.rows_with_labels(wide=True, sort_by=options.sort_by)]
     totals = None
     if snapshot.whole:
-        nodes = list_or_none(session.client, NODES, ListScope())
-        read = None if nodes is None else list(parsed(nodes, parse_node, diagnostics.unreadable))
-        totals = totals_of(snapshot.view, None if read is None else capacity_of(read))
+        totals = totals_of(snapshot.view, _capacity(session, snapshot.view, diagnostics))
     sys.stdout.write(encoded(figures_document(rows, totals), output))
     if diagnostics.failed:
         raise AlreadyReported
+
+
+def _capacity(session: CommandSession, view: ClusterView, diagnostics: Diagnostics) -> dict[str, int] | None:
+    """What the nodes have of each resource, and of flavors if one is named; None without the right."""
+    from kubectl_plugin.cluster.node_flavors import names_flavors, quota_flavors
+    from kubectl_plugin.cluster.quota_figures import capacity_of
+    from kubectl_plugin.cluster.reading import ListScope, list_or_none, parsed
+    from scheduler_core.model.kinds import NODES
+    from scheduler_core.model.node import parse_node
+
+    nodes = list_or_none(session.client, NODES, ListScope())
+    if nodes is None:
+        return None
+    flavors = quota_flavors(session.client) if names_flavors(view.limits()) else None
+    return capacity_of(parsed(nodes, parse_node, diagnostics.unreadable), flavors or ())
 
 
 def print_table(

@@ -11,6 +11,7 @@ import msgspec
 
 from kubectl_plugin.cluster.cluster_view import ClusterView
 from kubectl_plugin.cluster.group_view import VIEW, GroupView, shown_topology
+from kubectl_plugin.cluster.node_flavors import names_flavors
 from kubectl_plugin.cluster.quota_figures import capacity_of
 from kubectl_plugin.cluster.reflectors import FeedEvent
 from kubectl_plugin.console.cluster.feeds import Seen
@@ -20,7 +21,6 @@ from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.model.config_map import ConfigMap
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.kinds import CONFIG_MAPS, NAMESPACES, PODS, Resource
-from scheduler_core.model.names import FLAVOR_PREFIX
 from scheduler_core.model.node import Node
 from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.model.pods.pod import Pod
@@ -36,6 +36,7 @@ from scheduler_core.simulate.world import Simulation
 
 # The kinds whose objects tell which namespaces there are.
 _NAMESPACED: Final = frozenset({"namespaces", "elasticquotas", "podgroups", "pods", "configmaps"})
+_OF_CAPACITY: Final = frozenset({"nodes", "quotaflavors"})
 
 
 class LiveCluster:
@@ -88,9 +89,10 @@ class LiveCluster:
         return sum(self.changes[kind] for kind in kinds)
 
     def capacity(self) -> dict[str, int]:
-        """What the nodes have of each resource, in all."""
-        if self._capacity[0] != self.changes["nodes"]:
-            self._capacity = self.changes["nodes"], capacity_of(self._nodes.values())
+        """What the nodes have of each resource and flavor, in all."""
+        version = self.version_of(_OF_CAPACITY)
+        if self._capacity[0] != version:
+            self._capacity = version, capacity_of(self._nodes.values(), in_order(self._flavors.values()))
         return self._capacity[1]
 
     def namespaces(self) -> frozenset[str]:
@@ -232,12 +234,8 @@ class LiveCluster:
             self.jobs.pop(whole, None)
 
     def _keep_flavors(self) -> None:
-        """Charge pods by the flavors of their nodes, as far as a quota names flavors."""
-        used = any(
-            name.startswith(FLAVOR_PREFIX)
-            for quota in self.quotas.values()
-            for name in (*quota.min, *quota.max)
-        )
+        """Charge pods by the flavors of their nodes, as far as a quota or group names flavors."""
+        used = names_flavors(self.view.limits())
         if not used and not self.view.node_flavors:
             return
         ordered = in_order(self._flavors.values()) if used else []
