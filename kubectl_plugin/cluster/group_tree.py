@@ -57,6 +57,18 @@ class TreeEntry(msgspec.Struct, frozen=True):
             yield (label, name, *row, text(self.borrowed, name), text(self.lent, name))
 
 
+class GroupFigure(msgspec.Struct, frozen=True):
+    """A group of the tree with what is right below it: kind and name of groups and quotas."""
+
+    entry: TreeEntry
+    children: tuple[tuple[str, str], ...]
+
+    def document(self) -> dict[str, Any]:
+        """The group for JSON, with exact quantities."""
+        children = [{"kind": kind, "name": name} for kind, name in self.children]
+        return {**self.entry.document(), "children": children}
+
+
 def quota_groups(client: ListClient, diagnostics: Diagnostics) -> list[QuotaGroup]:
     """The groups of the cluster. None of them, and a note, if the user may not list them."""
     items = list_if_served(client, QUOTA_GROUPS, ListScope())
@@ -73,6 +85,23 @@ def entries(ledger: QuotaLedger) -> list[TreeEntry]:
         above = ledger.groups_above(quota.namespace)
         below.setdefault(above[0].name if above else ROOT, []).append(quota.namespace)
     return list(_below(ledger, lending, below, ROOT, 0))
+
+
+def group_figures(ledger: QuotaLedger) -> list[GroupFigure]:
+    """All groups, each before those that it contains, by name."""
+    if not ledger.tree:
+        return []
+    found: list[tuple[TreeEntry, list[tuple[str, str]]]] = []
+    # The children of the groups above the entry, from the highest group down.
+    above: list[list[tuple[str, str]]] = []
+    for entry in entries(ledger):
+        del above[entry.level :]
+        if above:
+            above[-1].append((entry.kind, entry.name))
+        if entry.kind == "QuotaGroup":
+            above.append([])
+            found.append((entry, above[-1]))
+    return [GroupFigure(entry, tuple(children)) for entry, children in found]
 
 
 def _below(

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kubectl_plugin.cluster.cluster_view import ClusterView
+from kubectl_plugin.cluster.group_tree import GroupFigure
 from kubectl_plugin.cluster.quota_rows import QuotaRow, resource_order
 from scheduler_core.model.names import FLAVOR_PREFIX
 from scheduler_core.model.node import Node
@@ -72,10 +73,16 @@ def _capacity(capacity: ResourceList | None, name: str) -> int | None:
     return capacity.get(name, 0)
 
 
-def figures_document(rows: Iterable[QuotaRow], totals: Sequence[ResourceTotal] | None) -> dict[str, Any]:
-    """The rows, and the totals where the whole cluster is known (else None), with exact quantities."""
+def figures_document(
+    rows: Iterable[QuotaRow], groups: Sequence[GroupFigure] | None, totals: Sequence[ResourceTotal] | None
+) -> dict[str, Any]:
+    """The rows, the groups and the totals, with exact quantities.
+
+    None for what is not known: totals need the whole cluster, and groups the right to list them, too.
+    """
     return {
         "quotas": [figure(row) for row in rows if row.resource],
+        "groups": None if groups is None else [group.document() for group in groups],
         "totals": None if totals is None else [_total(item) for item in totals],
     }
 

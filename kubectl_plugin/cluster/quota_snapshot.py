@@ -71,7 +71,7 @@ class QuotaSnapshot(msgspec.Struct):
     """The selected quotas in the server's order, typed and raw, and the view that their figures come from.
 
     `whole`: the view has all quotas and pods of the cluster; `natives`: it has the ResourceQuotas; `ledgers`:
-    it has the reservations.
+    it has the reservations; `groups`: it has the QuotaGroups.
     """
 
     chosen: list[ElasticQuota]
@@ -80,6 +80,7 @@ class QuotaSnapshot(msgspec.Struct):
     whole: bool
     natives: bool
     ledgers: bool = False
+    groups: bool = False
 
     def rows_with_labels(self, *, wide: bool, sort_by: str = "") -> list[tuple[QuotaRow, dict[str, str]]]:
         """The rows of the selected quotas, each with the labels of its quota.
@@ -148,12 +149,10 @@ def take_snapshot(
             note(f"note: ElasticQuota {quota.key} does not bind: {older.key} is older")
         elif lacks := _unenforced(quota):
             note(f"note: ElasticQuota {quota.key} is not enforced: {lacks}")
-    if whole:
-        # What is lent crosses the groups of a tree by rules of their own.
-        for group in parsed(
-            list_if_served(client, QUOTA_GROUPS, ListScope()) or (), parse_quota_group, _silent
-        ):
-            view.ledger.put_group(group)
+    # What is lent crosses the groups of a tree by rules of their own.
+    groups = list_if_served(client, QUOTA_GROUPS, ListScope()) if whole else None
+    for group in parsed(groups or (), parse_quota_group, _silent):
+        view.ledger.put_group(group)
     view.node_flavors = node_flavors(client, view.limits(), note)
     for pod in parsed(pods, parse_pod, on_malformed):
         view.put_pod(pod)
@@ -161,10 +160,12 @@ def take_snapshot(
         view.put_native(native)
     reserved = _put_ledgers(client, selection, view, note) if wide else False
     for resource, parse in TOLD_POD_GROUP_KINDS if wide else ():
-        groups = list_if_served(client, resource, selection.own)
-        for gang in parsed(groups or (), parse, _silent):
+        gangs = list_if_served(client, resource, selection.own)
+        for gang in parsed(gangs or (), parse, _silent):
             view.nominations.put_group(gang)
-    return QuotaSnapshot(chosen, raw, view, whole, natives is not None, ledgers=reserved)
+    return QuotaSnapshot(
+        chosen, raw, view, whole, natives is not None, ledgers=reserved, groups=groups is not None
+    )
 
 
 def _unenforced(quota: ElasticQuota) -> str:

@@ -78,6 +78,7 @@ def _print_figures(ctx: click.Context, names: tuple[str, ...], options: GetOptio
     from kubectl_plugin.cli.errors import AlreadyReported
     from kubectl_plugin.cli.get_flags import STRUCTURED, check
     from kubectl_plugin.cluster.diagnostics import Diagnostics
+    from kubectl_plugin.cluster.group_tree import UNKNOWN_GROUPS, group_figures
     from kubectl_plugin.cluster.quota_figures import figures_document, totals_of
     from kubectl_plugin.cluster.quota_snapshot import ObjectSelection, take_snapshot
     from kubectl_plugin.cluster.reading import ListScope
@@ -101,10 +102,14 @@ def _print_figures(ctx: click.Context, names: tuple[str, ...], options: GetOptio
         note=diagnostics.note,
     )
     rows = [row for row, _ in snapshot.rows_with_labels(wide=True, sort_by=options.sort_by)]
-    totals = None
+    totals = groups = None
+    if snapshot.whole and snapshot.groups:
+        groups = group_figures(snapshot.view.ledger)
+    elif snapshot.whole:
+        diagnostics.note(UNKNOWN_GROUPS)
     if snapshot.whole:
         totals = totals_of(snapshot.view, _capacity(session, snapshot.view, diagnostics))
-    sys.stdout.write(encoded(figures_document(rows, totals), output))
+    sys.stdout.write(encoded(figures_document(rows, groups, totals), output))
     if diagnostics.failed:
         raise AlreadyReported
 

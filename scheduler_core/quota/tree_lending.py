@@ -8,11 +8,12 @@ it. What a group lends there comes from its own part first, then from its childr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.quota.ledger import QuotaLedger, shift
 from scheduler_core.quota.lending import apportion, named_resources
 from scheduler_core.quota.tree import ROOT
 
@@ -37,6 +38,7 @@ class TreeLending(msgspec.Struct, frozen=True):
 
     loans: tuple[LevelLoan, ...]
     above_min: dict[str, dict[str, int]]
+    from_min: dict[str, dict[str, int]]
 
     def borrowed(self, node: str) -> dict[str, int]:
         """What a node uses above its min, per resource; zeros are left out."""
@@ -44,11 +46,7 @@ class TreeLending(msgspec.Struct, frozen=True):
 
     def lent(self, node: str) -> dict[str, int]:
         """What siblings of a node use of its min, per resource; zeros are left out."""
-        found: dict[str, int] = {}
-        for loan in self.loans:
-            if loan.lender == node and loan.parent != node:
-                found[loan.resource] = found.get(loan.resource, 0) + loan.amount
-        return found
+        return self.from_min.get(node, {})
 
 
 class _Node(msgspec.Struct):
@@ -64,12 +62,18 @@ def tree_lending(ledger: QuotaLedger) -> TreeLending:
     """Who borrows and lends at every level of the tree."""
     loans: list[LevelLoan] = []
     above: dict[str, dict[str, int]] = {}
+    lent: dict[str, dict[str, int]] = {}
     # What each node lends to its siblings or on, per resource: its children have to provide it.
     passed: dict[tuple[str, str], int] = {}
     names = sorted({*named_resources(ledger), *ledger.total_min})
+    quotas: dict[str, list[ElasticQuota]] = {}
+    for quota in ledger.quotas():
+        groups = ledger.groups_above(quota.namespace)
+        quotas.setdefault(groups[0].name if groups else ROOT, []).append(quota)
     for parent, own_min in _parents(ledger):
         for name in names:
-            children = sorted(_children(ledger, parent, name), key=lambda node: node.name)
+            below = quotas.get(parent, ())
+            children = sorted(_children(ledger, parent, below, name), key=lambda node: node.name)
             for node in children:
                 if node.used > node.min and name in ledger.total_min:
                     above.setdefault(node.name, {})[name] = node.used - node.min
@@ -81,7 +85,8 @@ def tree_lending(ledger: QuotaLedger) -> TreeLending:
                 if loan.lender != parent:
                     key = (loan.lender, name)
                     passed[key] = passed.get(key, 0) + loan.amount
-    return TreeLending(tuple(loans), above)
+                    shift(lent.setdefault(loan.lender, {}), {name: loan.amount})
+    return TreeLending(tuple(loans), above, lent)
 
 
 def _parents(ledger: QuotaLedger) -> Iterator[tuple[str, dict[str, int]]]:
@@ -93,15 +98,13 @@ def _parents(ledger: QuotaLedger) -> Iterator[tuple[str, dict[str, int]]]:
         level = [child for group in level for child in group.children]
 
 
-def _children(ledger: QuotaLedger, parent: str, name: str) -> Iterator[_Node]:
+def _children(ledger: QuotaLedger, parent: str, quotas: Iterable[ElasticQuota], name: str) -> Iterator[_Node]:
     groups = ledger.tree.roots if parent == ROOT else ledger.tree.accounts[parent].children
     for group in groups:
         yield _Node(group.name, group.min.get(name, 0), group.sums.amount(name), group.keeps.get(name, 0))
-    for quota in ledger.quotas():
-        above = ledger.groups_above(quota.namespace)
-        if (above[0].name if above else ROOT) == parent:
-            used = ledger.used(quota.namespace).get(name, 0)
-            yield _Node(f"{quota.namespace}/", quota.min.get(name, 0), used)
+    for quota in quotas:
+        used = ledger.used(quota.namespace).get(name, 0)
+        yield _Node(f"{quota.namespace}/", quota.min.get(name, 0), used)
 
 
 def _of_level(

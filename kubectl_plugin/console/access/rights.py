@@ -15,6 +15,7 @@ from scheduler_core.model.kinds import (
     NODE_METRICS,
     NODES,
     PODS,
+    QUOTA_GROUPS,
     RESERVATION_LEDGERS,
     RESOURCE_QUOTAS,
     Resource,
@@ -54,9 +55,10 @@ class RightsReader:
             )
             nodes = self._reviews.may_list(user, NODES)
             load = self._reviews.may_list(user, NODE_METRICS)
+            trees = self._reviews.may_list(user, QUOTA_GROUPS)
             limits = self._where(pool, user, RESOURCE_QUOTAS, seen)
             reservations = self._where(pool, user, RESERVATION_LEDGERS, seen)
-        return Viewer(user.username, seen, groups, nodes, limits, reservations, load)
+        return Viewer(user.username, seen, groups, nodes, limits, reservations, load, trees)
 
     def _where(
         self, pool: ThreadPoolExecutor, user: ReviewedUser, resource: Resource, within: Namespaces

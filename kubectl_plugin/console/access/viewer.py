@@ -19,7 +19,7 @@ class Viewer(msgspec.Struct, frozen=True):
     `namespaces`: where they may list ElasticQuotas and pods. `groups`: where they may list each kind of
     group, too, by dialect; a dialect that is not named may be listed wherever pods may. `nodes`: whether they
     may list nodes. `limits` and `reservations`: where they may list ResourceQuotas and ReservationLedgers.
-    `load`: whether they may list NodeMetrics.
+    `load`: whether they may list NodeMetrics. `trees`: whether they may list QuotaGroups.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Viewer(msgspec.Struct, frozen=True):
     limits: Namespaces = None
     reservations: Namespaces = None
     load: bool = True
+    trees: bool = True
 
     @property
     def whole(self) -> bool:
@@ -38,7 +39,8 @@ class Viewer(msgspec.Struct, frozen=True):
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for viewers who see the same."""
-        return self.namespaces, self.groups, self.nodes, self.limits, self.reservations, self.load
+        amounts = self.limits, self.reservations, self.load, self.trees
+        return self.namespaces, self.groups, self.nodes, *amounts
 
     def sees(self, namespace: str) -> bool:
         """Whether they may see the quotas and pods of a namespace."""

@@ -8,8 +8,9 @@ from typing import Any, Final
 import msgspec
 from markupsafe import Markup
 
+from kubectl_plugin.cluster.group_tree import GroupFigure, TreeEntry, group_figures
 from kubectl_plugin.cluster.quota_figures import ResourceTotal, figures_document, totals_of
-from kubectl_plugin.cluster.quota_rows import QuotaRow
+from kubectl_plugin.cluster.quota_rows import QuotaRow, resource_order
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.drawing.bars import Bar, bar
 from kubectl_plugin.console.drawing.colors import color_class
@@ -21,6 +22,7 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 # Quotas on one page: it must be small, and nobody reads hundreds of bars.
 MOST: Final = 40
 _MOST_NAMES: Final = 5
+UNKNOWN_TREES: Final = "you may not list quotagroups: groups of quotas are not shown"
 FIGURE_KINDS: Final = frozenset(
     {"pods", "nodes", "elasticquotas", "resourcequotas", "podgroups", "quotagroups", "quotaflavors"}
     | {"reservationledgers"}
@@ -46,6 +48,14 @@ class QuotaLine(msgspec.Struct, frozen=True):
     used: str
     limits: str
     facts: tuple[tuple[str, str], ...]
+
+
+class GroupCard(msgspec.Struct, frozen=True):
+    """One QuotaGroup on the page; `children` are the groups and quotas right below it."""
+
+    name: str
+    lines: tuple[QuotaLine, ...]
+    children: tuple[str, ...]
 
 
 class NowPage(LivePage):
@@ -75,8 +85,12 @@ class NowPage(LivePage):
             totals = (
                 totals_of(cluster.view, cluster.capacity() if nodes else None) if watch.whole_use else None
             )
+            trees = _sees_trees(services, request.viewer)
+            groups = group_figures(cluster.view.ledger) if trees else None
+            hidden = bool(cluster.view.ledger.tree) and not request.viewer.trees
         rows = [_visible(row, request.viewer) for row in rows]
-        if totals is not None and request.viewer.namespaces is not None:
+        whole = request.viewer.namespaces is None
+        if totals is not None and not whole:
             # Sums over others are shown, but not what others name: a resource may be called like its owner.
             own = {row.resource for row in rows}
             totals = [item for item in totals if item.resource in own]
@@ -85,19 +99,28 @@ class NowPage(LivePage):
         if request.params.get("sort") != "name":
             found.sort(key=_worst_first)
         start = _number(request.params.get("from", ""))
+        trees_shown = [group for group in groups or () if wanted in _group_words(group)] if not start else []
         shown = found[start : start + MOST]
         return Content(
-            lambda: figures_document(rows, totals),
+            lambda: figures_document(rows, groups, totals),
             {
                 "totals": [_total(item) for item in totals or ()],
+                "groups": [_group(group) for group in trees_shown[:MOST]],
+                "more_groups": max(0, len(trees_shown) - MOST),
                 "cards": [_card(rows, redactor) for rows in shown],
                 "count": len(found),
                 "start": start,
                 "most": MOST,
                 "params": {"q": wanted, "sort": request.params.get("sort", "")},
             },
-            tuple(_lacks(request.viewer, quotas)),
+            (*_lacks(request.viewer, quotas), *((UNKNOWN_TREES,) if hidden and whole else ())),
         )
+
+
+def _sees_trees(services: Services, viewer: Viewer) -> bool:
+    """Whether the groups are known and may be shown: their sums tell of the quotas of all namespaces."""
+    known = services.watch.whole_use and services.watch.lists("quotagroups")
+    return known and viewer.trees and viewer.namespaces is None
 
 
 def _visible(row: QuotaRow, viewer: Viewer) -> QuotaRow:
@@ -177,6 +200,29 @@ def _line(row: QuotaRow, color: str, redactor: Redactor) -> QuotaLine:
     limits = f"min {text(row.min)}, max {text(row.max)}"
     label = f"{row.namespace} {row.resource}: used {text(row.used)}, {limits}{', ' if told else ''}{told}"
     return QuotaLine(row.resource, bar(amounts, color, label), text(row.used), limits, facts)
+
+
+def _group_words(group: GroupFigure) -> str:
+    """What the search for a quota finds a group by: its name, and the names below it."""
+    return " ".join((group.entry.name, *(name for _, name in group.children))).lower()
+
+
+def _group(group: GroupFigure) -> GroupCard:
+    entry = group.entry
+    lines = tuple(_group_line(entry, name) for name in resource_order(entry.resources()))
+    return GroupCard(entry.name, lines, tuple(name for _, name in group.children))
+
+
+def _group_line(entry: TreeEntry, name: str) -> QuotaLine:
+    used, low, most = entry.used.get(name, 0), entry.min.get(name, 0), entry.max.get(name)
+    borrowed = entry.borrowed.get(name, 0)
+    amounts = (("borrows", borrowed), ("lends", entry.lent.get(name, 0)))
+    facts = tuple((word, human(name, amount)) for word, amount in amounts if amount)
+    limits = f"min {human(name, low)}, max {'unlimited' if most is None else human(name, most)}"
+    told = "".join(f", {word} {amount}" for word, amount in facts)
+    label = f"QuotaGroup {entry.name} {name}: used {human(name, used)}, {limits}{told}"
+    drawn = bar(Bar(used, borrowed, 0, 0, low, most), "total", label)
+    return QuotaLine(name, drawn, human(name, used), limits, facts)
 
 
 def _facts(row: QuotaRow, redactor: Redactor) -> Iterator[tuple[str, str]]:

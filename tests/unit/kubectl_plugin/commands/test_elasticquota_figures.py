@@ -63,3 +63,11 @@ def test_the_sum_of_min_is_that_of_the_children_of_the_root(api: Api, eq: Comman
     api.objects["elasticquotas"] = [quota_object("x", min={"cpu": "2"}), quota_object("y", min={"cpu": "32"})]
     api.objects["elasticquotas"][0]["metadata"]["labels"] = {"muster.dev/quota-group": "dept"}
     assert totals(eq)["cpu"]["min"] == "40"
+    groups = json.loads(eq("get", "-A", "--figures", "-o", "json").out)["groups"]
+    assert [(item["name"], item["children"]) for item in groups] == [
+        ("dept", [{"kind": "ElasticQuota", "name": "x/quota"}])
+    ]
+    api.forbidden.add(("quotagroups", ""))
+    done = eq("get", "-A", "--figures", "-o", "json")
+    assert json.loads(done.out)["groups"] is None
+    assert "you may not list quotagroups" in done.err

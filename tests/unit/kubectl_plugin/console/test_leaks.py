@@ -127,8 +127,7 @@ def test_who_sees_all_sees_the_names(scene: Scene) -> None:
     """So that the test above could fail."""
     with scene.as_viewer(Viewer("boss")) as client:
         every = "".join(body for _, body in answers(client))
-    # The group of quotas comes into messages of preemptions only.
-    assert [name for name in SECRETS if name not in every] == ["crown"]
+    assert [name for name in SECRETS if name not in every] == []
 
 
 def test_steps_on_nodes_and_errors_are_hidden(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

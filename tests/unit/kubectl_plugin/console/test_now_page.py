@@ -46,3 +46,57 @@ def test_the_capacity_of_a_flavor_is_that_of_its_nodes() -> None:
     assert found[GPU]["capacity"] == "12"
     scene.watch.remove(flavor)
     assert {item["resource"]: item for item in figures(scene)["totals"]}[H100]["capacity"] is None
+
+
+def tree() -> list[Raw]:
+    """A group with min 8 and max 9 over two quotas, and a quota beside it with min 32; x borrows 7."""
+    quotas = [make_quota(f"{name}/quota").min(cpu=2).max(cpu=20) for name in ("x", "y")]
+    labelled = [quota.label("muster.dev/quota-group", "dept-a").dict() for quota in quotas]
+    group = muster("QuotaGroup", "dept-a", min={"cpu": "8"}, max={"cpu": "9"})
+    pod = make_pod("x/p").requests(cpu=9).on("n").dict()
+    beside = make_quota("z/quota").min(cpu=32).max(cpu=64).dict()
+    return [group, *labelled, beside, make_node("n").allocatable(cpu=64, pods=20).dict(), pod]
+
+
+def test_a_group_is_shown_as_get_tree_has_it() -> None:
+    scene = Scene(tree())
+    found = figures(scene)
+    assert [item["min"] for item in found["totals"]] == ["40"]
+    assert found["groups"] == [
+        {
+            "kind": "QuotaGroup",
+            "name": "dept-a",
+            "min": {"cpu": "8"},
+            "max": {"cpu": "9"},
+            "used": {"cpu": "9"},
+            "borrowed": {"cpu": "1"},
+            "lent": {},
+            "children": [
+                {"kind": "ElasticQuota", "name": "x/quota"},
+                {"kind": "ElasticQuota", "name": "y/quota"},
+            ],
+        }
+    ]
+    text = page(scene)
+    assert "QuotaGroup dept-a cpu: used 9, min 8, max 9, borrows 1" in text
+    assert "x/quota, y/quota" in text
+    assert "dept-a" in page(scene, query="?q=y/quota")
+    assert "dept-a" not in page(scene, query="?q=z")
+
+
+def test_groups_stand_in_groups() -> None:
+    inner = muster("QuotaGroup", "team", parent="dept-a", min={"cpu": "1"})
+    found = {item["name"]: item["children"] for item in figures(Scene([*tree(), inner]))["groups"]}
+    assert found["dept-a"][0] == {"kind": "QuotaGroup", "name": "team"}
+    assert found["team"] == []
+
+
+def test_groups_are_shown_to_those_alone_who_may_list_them_and_all_quotas() -> None:
+    scene = Scene(tree())
+    without = Viewer("user", trees=False)
+    assert figures(scene, without)["groups"] is None
+    assert "you may not list quotagroups: groups of quotas are not shown" in page(scene, without)
+    tenant = Viewer("tenant", frozenset({"x", "y"}), nodes=False)
+    assert figures(scene, tenant)["groups"] is None
+    assert "dept-a" not in page(scene, tenant)
+    assert "quotagroups" not in page(Scene([make_quota("a/quota").min(cpu=1).dict()]), without)

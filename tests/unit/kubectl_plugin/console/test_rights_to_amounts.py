@@ -88,6 +88,7 @@ def test_the_right_is_asked_for_in_each_namespace() -> None:
         ("resourcequotas", "b"),
         ("reservationledgers", "a"),
         ("resourcequotas", "c"),
+        ("quotagroups", ""),
     }
 
     class Reviews:
@@ -98,6 +99,7 @@ def test_the_right_is_asked_for_in_each_namespace() -> None:
     viewer = RightsReader(reviews, lambda: {"a", "b", "c"}, set).read(ReviewedUser("tenant"))
     assert [name for name in "abc" if viewer.sees_limits(name)] == ["b"]
     assert [name for name in "abc" if viewer.sees_reservations(name)] == ["a"]
+    assert (viewer.trees, viewer.nodes) == (True, False)
 
 
 def test_the_namespaces_without_the_right_are_named() -> None:
