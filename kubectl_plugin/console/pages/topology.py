@@ -34,7 +34,8 @@ class TopologyPage(LivePage):
         watch, redactor = services.watch, request.redactor(services)
         if not request.viewer.nodes or not watch.lists("nodes", everywhere=True):
             return Content(lambda: {"group": None, "units": []}, {"map": None}, ("you may not list nodes",))
-        show = request.params.get("show", "use")
+        asked = request.params.get("show", "")
+        show = asked if asked in SHOWN else "use"
         with watch.cluster.lock:
             view = watch.cluster.groups(watch.unread)
             units = units_of(view, None)
@@ -44,7 +45,7 @@ class TopologyPage(LivePage):
             "map": heat_map(blocks(units, show, metrics, kept), f"Nodes by {show}")
             if len(units) > 1
             else None,
-            "show": show if show in SHOWN else "use",
+            "show": show,
             "totals": _totals(units[0]),
             "nodes": units[0].leaves,
             "units": sum(unit.depth == deepest(units) - 1 for unit in units) if deepest(units) > 1 else 0,

@@ -37,3 +37,11 @@ def test_a_node_is_as_full_as_its_gpus(scene: Scene) -> None:
     assert found["free"] == ("h0", "0 of 16 cpu used, 0 of 64Gi memory used, 0 of 4 nvidia.com/gpu used")
     assert found["plain"] == ("h0", "0 of 16 cpu used, 0 of 64Gi memory used")
     assert "4 used, 4 free of 8" in page
+
+
+def test_an_unknown_choice_is_the_usual_one(scene: Scene) -> None:
+    with scene.as_viewer(Viewer("user")) as client:
+        bogus = client.get("/topology?show=bogus").text
+        assert "Nodes by use" in bogus
+        assert 'href="?show=use" aria-current="true"' in bogus
+        assert "Nodes by kept" in client.get("/topology?show=kept").text
