@@ -81,22 +81,25 @@ def figures_document(
     None for what is not known: totals need the whole cluster, and groups the right to list them, too.
     """
     return {
-        "quotas": [figure(row) for row in rows if row.resource],
+        "quotas": [figure(row) for row in rows],
         "groups": None if groups is None else [group.document() for group in groups],
         "totals": None if totals is None else [_total(item) for item in totals],
     }
 
 
 def figure(row: QuotaRow) -> dict[str, Any]:
-    """One row. Null: there is no limit (max, hard), or the amount is not known."""
+    """One row. Null: there is no limit (max, hard), or the amount is not known.
+
+    A quota without resources has one row, whose resource and amounts are null.
+    """
 
     def text(value: int | None) -> str | None:
-        return None if value is None else format_resource(row.resource, value)
+        return None if value is None or not row.resource else format_resource(row.resource, value)
 
     return {
         "namespace": row.namespace,
         "name": row.name,
-        "resource": row.resource,
+        "resource": row.resource or None,
         "binding": row.binding,
         "used": text(row.used),
         "min": text(row.min),

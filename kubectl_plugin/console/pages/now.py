@@ -157,11 +157,10 @@ def _number(text: str) -> int:
 
 
 def by_quota(rows: Iterable[QuotaRow]) -> list[list[QuotaRow]]:
-    """The rows of each quota that has resources."""
+    """The rows of each quota; one without a resource for a quota that names none."""
     found: dict[tuple[str, str], list[QuotaRow]] = {}
     for row in rows:
-        if row.resource:
-            found.setdefault((row.namespace, row.name), []).append(row)
+        found.setdefault((row.namespace, row.name), []).append(row)
     return list(found.values())
 
 
@@ -184,7 +183,7 @@ def _card(rows: Sequence[QuotaRow], redactor: Redactor) -> QuotaCard:
         first.namespace,
         first.name,
         color,
-        tuple(_line(row, color, redactor) for row in rows),
+        tuple(_line(row, color, redactor) for row in rows if row.resource),
         first.binding,
         any(row.pending for row in rows),
     )

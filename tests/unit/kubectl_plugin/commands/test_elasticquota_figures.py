@@ -71,3 +71,12 @@ def test_the_sum_of_min_is_that_of_the_children_of_the_root(api: Api, eq: Comman
     done = eq("get", "-A", "--figures", "-o", "json")
     assert json.loads(done.out)["groups"] is None
     assert "you may not list quotagroups" in done.err
+
+
+def test_a_quota_that_limits_nothing_is_among_the_figures(api: Api, eq: Command) -> None:
+    api.objects["elasticquotas"] = [quota_object("a")]
+    found = json.loads(eq("get", "-A", "--figures", "-o", "json").out)
+    assert [(row["namespace"], row["resource"], row["used"]) for row in found["quotas"]] == [
+        ("a", None, None)
+    ]
+    assert found["totals"] == []

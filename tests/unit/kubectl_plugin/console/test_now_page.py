@@ -100,3 +100,23 @@ def test_groups_are_shown_to_those_alone_who_may_list_them_and_all_quotas() -> N
     assert figures(scene, tenant)["groups"] is None
     assert "dept-a" not in page(scene, tenant)
     assert "quotagroups" not in page(Scene([make_quota("a/quota").min(cpu=1).dict()]), without)
+
+
+def test_a_quota_that_limits_nothing_is_shown() -> None:
+    scene = Scene([make_quota("a/quota").min(cpu=1).dict(), make_quota("b/open").dict()])
+    text = page(scene)
+    assert 'Quotas <span class="count">2</span>' in text
+    assert "no resource is limited" in text
+    (row,) = [row for row in figures(scene)["quotas"] if row["name"] == "open"]
+    assert (row["resource"], row["used"], row["min"], row["binding"]) == (None, None, None, True)
+    assert [item["resource"] for item in figures(scene)["totals"]] == ["cpu"]
+
+
+def test_a_page_after_the_last_quota_leads_back() -> None:
+    scene = Scene([make_quota("a/quota").min(cpu=1).dict()])
+    text = page(scene, query="?from=100&sort=name")
+    assert "There are no quotas after number 1." in text
+    assert 'href="?q=&amp;sort=name"' in text
+    assert "There is no ElasticQuota" not in text
+    assert "There is no ElasticQuota" in page(Scene())
+    assert "No quota has" in page(scene, query="?q=zz&from=100")
