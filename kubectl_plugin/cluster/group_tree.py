@@ -9,8 +9,8 @@ import msgspec
 
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.reading import ListClient, ListScope, list_if_served, parsed
+from kubectl_plugin.render.quantity_text import human
 from scheduler_core.model.kinds import QUOTA_GROUPS
-from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
 from scheduler_core.model.resources import ResourceList, to_strings
 from scheduler_core.quota.ledger import QuotaLedger
@@ -46,7 +46,7 @@ class TreeEntry(msgspec.Struct, frozen=True):
         """One row per resource: name, resource, min, used, max, borrowed, lent."""
 
         def text(amounts: ResourceList, name: str, absent: str = "-") -> str:
-            return format_resource(name, amounts[name]) if name in amounts else absent
+            return human(name, amounts[name]) if name in amounts else absent
 
         label = "  " * self.level + self.name
         names = self.resources()

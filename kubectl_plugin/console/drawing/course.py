@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Final
 
 import msgspec
 from markupsafe import Markup
 
 from kubectl_plugin.console.drawing.svg import drawing, element, hint, number
+from scheduler_core.answers.showback import decimal_text
 
 _WIDTH: Final = 900
 _HEIGHT: Final = 240
@@ -19,6 +21,8 @@ _TOP: Final = 12
 _BOTTOM: Final = 28
 _TICKS: Final = 4
 _HOUR: Final = 3600.0
+# As in the tables beside the drawing.
+_DECIMALS: Final = 2
 
 
 class Course(msgspec.Struct, frozen=True):
@@ -109,7 +113,7 @@ def _hover(series: Sequence[Course], begin: float, step: float, length: int) -> 
     form = "%Y-%m-%d %H:%M" if step < 86_400 else "%Y-%m-%d"
     for position in range(length):
         told = [
-            f"{item.name} {value:.6g}"
+            f"{item.name} {decimal_text(Fraction(value), _DECIMALS)}"
             for item in series
             if position < len(item.values) and (value := item.values[position]) is not None
         ]

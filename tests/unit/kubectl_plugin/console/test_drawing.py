@@ -90,3 +90,9 @@ def test_a_gap_is_a_gap() -> None:
     assert len(list(drawn.iter("path"))) == 2
     told = [item.findtext("title") for item in drawn.iter("rect")]
     assert told[1] == "1970-01-01 01:00 UTC: not measured"
+
+
+def test_a_course_tells_two_decimals() -> None:
+    drawn = parsed(course([Course("used", (96 / 7, 0.5, 4.0), "line", "q1")], 0.0, "", "x"))
+    told = [(item.findtext("title") or "").partition(": ")[2] for item in drawn.iter("rect")]
+    assert told == ["used 13.71", "used 0.5", "used 4"]
