@@ -10,9 +10,15 @@ from typing import Final
 
 import click
 
-from kubectl_plugin.cli.errors import AlreadyReported
+from kubectl_plugin.cli.errors import AlreadyReported, CommandFailed
 from kubectl_plugin.cluster.diagnostics import Diagnostics
-from kubectl_plugin.cluster.quota_history import PriceList, price_list, prices_for, read_days
+from kubectl_plugin.cluster.quota_history import (
+    HistoryDenied,
+    PriceList,
+    price_list,
+    prices_for,
+    read_days,
+)
 from kubectl_plugin.cluster.reading import ListScope, list_raw, parsed
 from kubectl_plugin.cluster.session import CommandSession
 from kubectl_plugin.live.configuration import config_of_cluster
@@ -53,7 +59,10 @@ def print_showback(
     client = session.client
     namespace = history_namespace or config_of_cluster(client).config.leader_election.resource_namespace
     period = Period.back(time.time(), seconds)
-    read = read_days(client, period, namespace)
+    try:
+        read = read_days(client, period, namespace)
+    except HistoryDenied as denied:
+        raise CommandFailed(f"{denied} (--history-namespace names another one)") from None
     for error in read.broken:
         diagnostics.unreadable(error)
     scope = session.scope

@@ -42,6 +42,17 @@ class HistoryRead(msgspec.Struct, frozen=True):
     broken: tuple[ModelError, ...] = ()
 
 
+class HistoryDenied(CommandFailed):
+    """The right to read the history is missing, in this namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        super().__init__(
+            f"the history of quotas is in the ConfigMaps muster-history-DAY of namespace {namespace}: "
+            "it needs the right to list configmaps there"
+        )
+
+
 class _ConfigMap(msgspec.Struct, frozen=True, rename="camel"):
     data: dict[str, str] | None = None
     binary_data: dict[str, str] | None = None
@@ -50,17 +61,14 @@ class _ConfigMap(msgspec.Struct, frozen=True, rename="camel"):
 def read_days(client: ListClient, period: Period, namespace: str) -> HistoryRead:
     """The days of a period. Days without a ConfigMap are left out.
 
-    Raises the ApiError tree, and CommandFailed that names the missing right.
+    Raises the ApiError tree, and HistoryDenied.
     """
     days = days_between(period.since, period.until)
     with ThreadPoolExecutor(_THREADS) as pool:
         try:
             found = list(pool.map(lambda day: _read(client, day, namespace), days))
         except Forbidden:
-            raise CommandFailed(
-                f"the history of quotas is in the ConfigMaps muster-history-DAY of namespace {namespace}: "
-                "it needs the right to list configmaps there (--history-namespace names another one)"
-            ) from None
+            raise HistoryDenied(namespace) from None
     read = [item for item in found if isinstance(item, QuotaHistoryDay)]
     return HistoryRead(tuple(read), tuple(item for item in found if isinstance(item, ModelError)))
 
@@ -70,7 +78,7 @@ def recorded_days(client: ListClient, now: float, seconds: float) -> tuple[Quota
     namespace = config_of_cluster(client).config.leader_election.resource_namespace
     try:
         return read_days(client, Period.back(now, seconds), namespace).days
-    except CommandFailed:
+    except HistoryDenied:
         return ()
 
 

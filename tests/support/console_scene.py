@@ -16,7 +16,7 @@ from kubectl_plugin.cluster.reflectors import FeedEvent
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.cluster.advisor import Advisor
 from kubectl_plugin.console.cluster.feeds import Feed, wanted_feeds
-from kubectl_plugin.console.cluster.history_reader import PastRead
+from kubectl_plugin.console.cluster.history_reader import Gap, PastRead
 from kubectl_plugin.console.cluster.live_cluster import LiveCluster
 from kubectl_plugin.console.cluster.questions import Questions
 from kubectl_plugin.console.pages.all import all_pages
@@ -103,15 +103,16 @@ class SceneHistory:
     def __init__(self) -> None:
         self.days: tuple[QuotaHistoryDay, ...] = ()
         self.reclaims: tuple[Reclaim, ...] = ()
-        self.lacks: tuple[str, ...] = ()
+        self.gaps: tuple[Gap, ...] = ()
+        self.minute = 0.0
 
     def age(self) -> float:
-        """Always of now."""
-        return 0.0
+        """The minute that a test says."""
+        return self.minute
 
     def past(self, seconds: float) -> PastRead:
         """The same for all periods."""
-        return PastRead(Period.back(NOW, seconds), HistoryRead(self.days), self.reclaims, self.lacks)
+        return PastRead(Period.back(NOW, seconds), HistoryRead(self.days), self.reclaims, self.gaps)
 
 
 class SceneGate:

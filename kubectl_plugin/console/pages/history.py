@@ -13,6 +13,7 @@ from kubectl_plugin.answers.history_showback import csv_text
 from kubectl_plugin.cluster.quota_history import PriceList, prices_for
 from kubectl_plugin.cluster.quota_rows import resource_order
 from kubectl_plugin.console.access.viewer import Refused
+from kubectl_plugin.console.cluster.history_reader import Gap
 from kubectl_plugin.console.drawing.colors import color_class
 from kubectl_plugin.console.drawing.course import Course, course
 from kubectl_plugin.console.pages.page import Content, PageRequest, Services
@@ -39,6 +40,8 @@ _USUAL: Final = "7d"
 _MOST_ROWS: Final = 400
 _MOST_RECLAIMS: Final = 100
 _DECIMALS: Final = 2
+# The HTTP status of an answer that something prevents.
+_STATUS: Final = {"right": 403, "outage": 503, "damage": 500}
 
 
 class HistoryPage:
@@ -84,18 +87,34 @@ class HistoryPage:
             "priced": any(row.price is not None for row in rows),
             "reclaims": list(_reclaims(reclaims)),
             "more_reclaims": max(0, len(reclaims) - _MOST_RECLAIMS),
+            # Where something could not be read, that nothing is shown does not mean that there was nothing.
+            "use_known": past.use_gap is None,
+            "reclaims_known": not past.gaps,
         }
-        lacks = tuple(redactor.text(words) for words in past.lacks)
+        gaps = [msgspec.structs.replace(gap, problem=redactor.text(gap.problem)) for gap in past.gaps]
+        lacks = tuple(dict.fromkeys(gap.problem for gap in gaps))
         return Content(
-            partial(_document, rows, period, by, reclaims), values, lacks, csv=partial(csv_text, rows)
+            partial(_document, rows, period, by, reclaims, lacks),
+            values,
+            lacks,
+            current=not past.brief,
+            csv=partial(_csv, rows, [gap for gap in gaps if gap.of_use]),
         )
 
 
 def _document(
-    rows: Sequence[ShowbackRow], period: Period, by: By, reclaims: Sequence[Reclaim]
+    rows: Sequence[ShowbackRow], period: Period, by: By, reclaims: Sequence[Reclaim], lacks: Sequence[str]
 ) -> dict[str, Any]:
-    """The documents of `history --by` and of `history`."""
-    return {"use": showback_document(rows, period, by), **reclaims_document(reclaims)}
+    """The documents of `history --by` and of `history`, and why they lack something."""
+    use = showback_document(rows, period, by)
+    return {"use": use, **reclaims_document(reclaims), "lacks": list(lacks)}
+
+
+def _csv(rows: Sequence[ShowbackRow], gaps: Sequence[Gap]) -> str:
+    """The rows. Raises Refused where some are missing: a table cannot say so, and would be taken for zero."""
+    if gaps:
+        raise Refused(_STATUS[gaps[0].cause], "; ".join(dict.fromkeys(gap.problem for gap in gaps)))
+    return csv_text(rows)
 
 
 def _chosen(rows: Sequence[ShowbackRow], params: Any) -> tuple[str, str]:

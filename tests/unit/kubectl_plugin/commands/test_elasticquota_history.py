@@ -181,7 +181,7 @@ def test_who_may_not_read_the_history_is_told_what_is_missing(measured: Api, eq:
     measured.forbidden = {("configmaps", SYSTEM)}
     done = eq("history", "--by", "team")
     assert (done.code, done.out) == (1, "")
-    assert "right to list configmaps" in done.err
+    assert "right to list configmaps there (--history-namespace names another one)" in done.err
     assert SYSTEM in done.err
     # What was taken back is told as far as Events and quotas tell.
     assert eq("history").code == 0

@@ -1,0 +1,115 @@
+"""The history page over days that a test makes up: what it shows, refuses, and does not know."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from kubectl_plugin.console.access.viewer import Viewer
+from kubectl_plugin.console.cluster.history_reader import Gap
+from scheduler_core.model.quotas.quota_history import QuotaHistoryDay, day_of
+from tests.support.builders import make_quota
+from tests.support.console_scene import NOW, Scene
+
+HOUR = 3600
+OUTAGE = Gap("the history cannot be read now: refused", "outage", of_use=True)
+DENIED = Gap("it needs the right to list configmaps there", "right", of_use=True)
+DAMAGED = Gap("ConfigMap muster-system/muster-history-2027-01-14: data: odd", "damage", of_use=True)
+
+
+def hours(used: int, borrowed: int = 0) -> dict[str, list[int]]:
+    """The first hour of a day, with these amounts in use."""
+    return {"measured": [HOUR], "used": [used * HOUR], "borrowed": [borrowed * HOUR]}
+
+
+def measured() -> QuotaHistoryDay:
+    """The day before NOW."""
+    quotas = {
+        "team-a": {"cpu": hours(3000, 1000), "nvidia.com/gpu": hours(8, 4)},
+        "team-b": {
+            "cpu": hours(1000),
+            "flavor.muster.dev/a100": hours(0),
+            "nvidia.com/gpu": hours(2),
+        },
+    }
+    return QuotaHistoryDay(day_of(NOW) - timedelta(days=1), quotas=quotas)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    found = Scene([make_quota(f"{name}/quota").min(cpu=1).dict() for name in ("team-a", "team-b")])
+    found.history.days = (measured(),)
+    return found
+
+
+@pytest.fixture
+def client(scene: Scene) -> Iterator[FlaskClient]:
+    with scene.as_viewer(Viewer("")) as found:
+        yield found
+
+
+def rows(client: FlaskClient, query: str = "") -> list[dict[str, Any]]:
+    """The rows of the document."""
+    found: list[dict[str, Any]] = client.get(f"/history?format=json{query}").get_json()["use"]["rows"]
+    return found
+
+
+def table(client: FlaskClient, query: str = "") -> list[dict[str, str]]:
+    """The rows of the CSV."""
+    return list(csv.DictReader(io.StringIO(client.get(f"/history?format=csv{query}").text)))
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize(("gap", "status"), [(OUTAGE, 503), (DENIED, 403), (DAMAGED, 500)])
+@pytest.mark.parametrize("days", [(), (measured(),)])
+def test_csv_is_refused_where_sums_are_missing(
+    scene: Scene, client: FlaskClient, gap: Gap, status: int, days: tuple[QuotaHistoryDay, ...]
+) -> None:
+    """A table cannot say what it lacks: it would be taken for zero."""
+    scene.history.days, scene.history.gaps = days, (gap,)
+    reply = client.get("/history?format=csv")
+    assert (reply.status_code, reply.text) == (status, f"{gap.problem}\n")
+    assert reply.content_type == "text/plain; charset=utf-8"
+
+
+def test_json_tells_what_is_missing(scene: Scene, client: FlaskClient) -> None:
+    assert client.get("/history?format=json").get_json()["lacks"] == []
+    scene.history.days, scene.history.gaps, scene.history.minute = (), (OUTAGE,), 1
+    reply = client.get("/history?format=json")
+    document = reply.get_json()
+    assert (reply.status_code, document["use"]["rows"], document["lacks"]) == (200, [], [OUTAGE.problem])
+
+
+def test_the_page_says_that_something_is_not_known(scene: Scene, client: FlaskClient) -> None:
+    scene.history.days = ()
+    page = client.get("/history").text
+    assert "Nothing was measured" in page
+    assert "Nothing was taken back" in page
+    scene.history.gaps, scene.history.minute = (DENIED,), 1
+    page = client.get("/history").text
+    assert DENIED.problem in page
+    assert page.count("Not known.") == 2
+    assert "Nothing was" not in page
+
+
+def test_reclaims_that_cannot_be_read_do_not_hide_use(scene: Scene, client: FlaskClient) -> None:
+    scene.history.gaps = (Gap("what was taken back cannot be read now: refused", "outage"),)
+    assert len(table(client)) == len(rows(client)) == 5
+    page = client.get("/history").text
+    assert page.count("Not known.") == 1
+    assert "Nothing was taken back" not in page
+
+
+def test_a_failure_is_not_kept_as_an_answer(scene: Scene, client: FlaskClient) -> None:
+    scene.history.days, scene.history.gaps = (), (OUTAGE,)
+    assert "Not known." in client.get("/history").text
+    scene.history.days, scene.history.gaps = (measured(),), ()
+    assert "Not known." not in client.get("/history").text
