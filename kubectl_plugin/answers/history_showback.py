@@ -18,6 +18,7 @@ from kubectl_plugin.cluster.quota_history import (
     price_list,
     prices_for,
     read_days,
+    unused_prices,
 )
 from kubectl_plugin.cluster.reading import ListScope, list_raw, parsed
 from kubectl_plugin.cluster.session import CommandSession
@@ -69,6 +70,9 @@ def print_showback(
     raw = list_raw(client, ELASTIC_QUOTAS, ListScope(scope))
     price_of = prices_for(parsed(raw, parse_elastic_quota, diagnostics.unreadable), listed)
     rows = showback(read.days, period, by, price_of, lambda name: scope in ("", name))
+    unused = unused_prices(listed, read.days)
+    if rows and unused:
+        diagnostics.note(f"note: {unused}")
     if output in ("json", "yaml"):
         sys.stdout.write(encoded(showback_document(rows, period, by, listed.currency), output))
     elif output == "csv":
