@@ -55,7 +55,7 @@ def print_showback(
     history_namespace: str,
 ) -> None:
     """Print the rows. Raises the ApiError tree, ConfigError, and CommandFailed for a missing right."""
-    listed = price_list(prices) if prices else PriceList()
+    listed = price_list(prices)
     session, diagnostics = CommandSession.of(ctx), Diagnostics()
     client = session.client
     namespace = history_namespace or config_of_cluster(client).config.leader_election.resource_namespace

@@ -108,10 +108,12 @@ class PriceList(msgspec.Struct, frozen=True):
 
 
 def price_list(file: str) -> PriceList:
-    """The prices in a file: `prices: {cpu: 0.03}`, and `currency`.
+    """The prices in a file: `prices: {cpu: 0.03}`, and `currency`; without a file there are none.
 
     Raises CommandFailed (unreadable) and ConfigError (invalid), which names field, value and rule.
     """
+    if not file:
+        return PriceList()
     import yaml
 
     try:
@@ -187,8 +189,12 @@ def unused_prices(listed: PriceList, days: Iterable[QuotaHistoryDay]) -> str:
 
 
 def prices_for(quotas: Iterable[ElasticQuota], listed: PriceList) -> PriceOf:
-    """The price of a resource in a namespace: the annotation of its quota, else that of the list."""
-    own = {quota.namespace: quota.sharing.prices for quota in quotas}
+    """The price of a resource in a namespace: the annotation of its quota, else that of the list.
+
+    Of several quotas in a namespace, the oldest counts, as everywhere.
+    """
+    youngest_first = sorted(quotas, key=lambda quota: quota.age_order, reverse=True)
+    own = {quota.namespace: quota.sharing.prices for quota in youngest_first}
 
     def price(namespace: str, resource: str) -> Fraction | None:
         return own.get(namespace, {}).get(resource, listed.prices.get(resource))

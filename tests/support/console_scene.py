@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from flask.testing import FlaskClient
 
-from kubectl_plugin.cluster.quota_history import HistoryRead
+from kubectl_plugin.cluster.quota_history import HistoryRead, PriceList
 from kubectl_plugin.cluster.reflectors import FeedEvent
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.cluster.advisor import Advisor
@@ -147,7 +147,7 @@ class Scene:
         history: Any = self.history
         self.questions = Questions(self.watch.cluster)
         self.advisor = Advisor(self.watch.cluster, self.questions)
-        self.services = Services(watch, self.questions, self.advisor, history)
+        self.services = Services(watch, self.questions, self.advisor, history, PriceList())
 
     @contextmanager
     def as_viewer(self, viewer: Viewer, *, takes_tokens: bool = True) -> Iterator[FlaskClient]:

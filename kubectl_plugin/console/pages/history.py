@@ -10,7 +10,7 @@ import msgspec
 
 from kubectl_plugin.answers.history import reclaims_document
 from kubectl_plugin.answers.history_showback import csv_text
-from kubectl_plugin.cluster.quota_history import PriceList, prices_for
+from kubectl_plugin.cluster.quota_history import prices_for, unused_prices
 from kubectl_plugin.cluster.quota_rows import resource_order
 from kubectl_plugin.console.access.viewer import Refused
 from kubectl_plugin.console.cluster.history_reader import Gap
@@ -65,7 +65,7 @@ class HistoryPage:
             raise Refused(400, f"since={since!r} is not known; known are {', '.join(PERIODS)}")
         past = services.history.past(PERIODS[since])
         with services.watch.cluster.lock:
-            price_of = prices_for(services.watch.cluster.quotas.values(), PriceList())
+            price_of = prices_for(services.watch.cluster.quotas.values(), services.prices)
         days, period = past.read.days, past.period
         rows = showback(days, period, by, price_of, request.viewer.sees)
         redactor = request.redactor(services)
@@ -84,6 +84,7 @@ class HistoryPage:
             "color": color_class(chosen[0]),
             "rows": [_cells(row) for row in rows[:_MOST_ROWS]],
             "more": max(0, len(rows) - _MOST_ROWS),
+            "currency": services.prices.currency,
             "priced": any(row.price is not None for row in rows),
             "reclaims": list(_reclaims(reclaims)),
             "more_reclaims": max(0, len(reclaims) - _MOST_RECLAIMS),
@@ -92,22 +93,22 @@ class HistoryPage:
             "reclaims_known": not past.gaps,
         }
         gaps = [msgspec.structs.replace(gap, problem=redactor.text(gap.problem)) for gap in past.gaps]
-        lacks = tuple(dict.fromkeys(gap.problem for gap in gaps))
+        # Others do not see all resources that quotas were measured with.
+        unused = unused_prices(services.prices, days) if rows and request.viewer.namespaces is None else ""
+        lacks = (*dict.fromkeys(gap.problem for gap in gaps), *([unused] if unused else []))
+
+        def document() -> dict[str, Any]:
+            # Those of `history --by` and of `history`, and why they lack something.
+            use = showback_document(rows, period, by, services.prices.currency)
+            return {"use": use, **reclaims_document(reclaims), "lacks": list(lacks)}
+
         return Content(
-            partial(_document, rows, period, by, reclaims, lacks),
+            document,
             values,
             lacks,
             current=not past.brief,
             csv=partial(_csv, rows, [gap for gap in gaps if gap.of_use]),
         )
-
-
-def _document(
-    rows: Sequence[ShowbackRow], period: Period, by: By, reclaims: Sequence[Reclaim], lacks: Sequence[str]
-) -> dict[str, Any]:
-    """The documents of `history --by` and of `history`, and why they lack something."""
-    use = showback_document(rows, period, by)
-    return {"use": use, **reclaims_document(reclaims), "lacks": list(lacks)}
 
 
 def _csv(rows: Sequence[ShowbackRow], gaps: Sequence[Gap]) -> str:

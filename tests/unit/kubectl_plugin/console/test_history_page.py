@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 
+from kubectl_plugin.cluster.quota_history import PriceList
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.cluster.history_reader import Gap
+from scheduler_core.model.names import PRICE_ANNOTATION
 from scheduler_core.model.quotas.quota_history import QuotaHistoryDay, day_of
 from tests.support.builders import make_quota
 from tests.support.console_scene import NOW, Scene
@@ -113,3 +117,46 @@ def test_a_failure_is_not_kept_as_an_answer(scene: Scene, client: FlaskClient) -
     assert "Not known." in client.get("/history").text
     scene.history.days, scene.history.gaps = (measured(),), ()
     assert "Not known." not in client.get("/history").text
+
+
+# Prices of a file
+
+
+PRICES = PriceList({"cpu": Fraction("0.5"), "nvidia.com/gpu": Fraction(2), "GPU": Fraction(1)}, "EUR")
+
+
+def test_prices_of_a_file_are_for_quotas_without_their_own(scene: Scene) -> None:
+    own = make_quota("team-b/quota").min(cpu=1).dict()
+    own["metadata"]["annotations"] = {PRICE_ANNOTATION: "cpu=7"}
+    scene.watch.put(own)
+    scene.services = replace(scene.services, prices=PRICES)
+    with scene.as_viewer(Viewer("")) as client:
+        costs = {(row["namespace"], row["resource"]): row["cost"] for row in table(client)}
+        assert costs == {
+            ("team-a", "cpu"): "1.5",
+            ("team-a", "nvidia.com/gpu"): "16",
+            ("team-b", "cpu"): "7",
+            ("team-b", "flavor.muster.dev/a100"): "",
+            ("team-b", "nvidia.com/gpu"): "4",
+        }
+        document = client.get("/history?format=json").get_json()
+        assert document["use"]["currency"] == "EUR"
+        page = client.get("/history").text
+        assert "Cost (EUR)" in page
+        # A price of nothing is a typo more often than not.
+        unused = "no quota was measured with the resources of these prices: GPU"
+        assert document["lacks"] == [unused]
+        assert unused in page
+    # A tenant does not see all resources that there are.
+    with scene.as_viewer(Viewer("bert", frozenset({"team-b"}))) as client:
+        document = client.get("/history?format=json").get_json()
+        assert (document["lacks"], document["use"]["rows"][0]["cost"]) == ([], "7")
+
+
+def test_of_two_quotas_in_a_namespace_the_oldest_has_the_price(scene: Scene, client: FlaskClient) -> None:
+    for name, day, price in (("new", 2, 9), ("old", 1, 3), ("newest", 3, 8)):
+        quota = make_quota(f"team-a/{name}").min(cpu=1).dict()
+        quota["metadata"]["annotations"] = {PRICE_ANNOTATION: f"cpu={price}"}
+        quota["metadata"]["creationTimestamp"] = f"2027-01-0{day}T00:00:00Z"
+        scene.watch.put(quota)
+    assert rows(client)[0]["price"] == "3"
