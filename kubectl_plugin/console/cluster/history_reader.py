@@ -12,6 +12,7 @@ import msgspec
 from kubectl_plugin.cli.errors import describe
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.quota_history import HistoryDenied, HistoryRead, read_days
+from kubectl_plugin.cluster.reading import kind_name
 from kubectl_plugin.cluster.reclaim_history import (
     EventHistory,
     HistorySource,
@@ -23,13 +24,18 @@ from scheduler_core.answers.history import Reclaim
 from scheduler_core.answers.showback import Period
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import ApiError
+from scheduler_core.kube.errors import ApiError, Forbidden
+from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.timestamps import format_time
 
 HOLDS_SECONDS: Final = 60.0
 # A server that did not answer may do so in a moment, and rights are given while somebody waits.
 RETRY_SECONDS: Final = 5.0
 _MOST: Final = 8
+_QUOTAS_DENIED: Final = (
+    "the last reclaim of each quota, and the prices in its annotation, are not known: "
+    f"they need the right to list {kind_name(ELASTIC_QUOTAS)}"
+)
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -190,6 +196,9 @@ class _Lenient:
         """The records as far as they can be read."""
         try:
             yield from self._source.records(namespace)
+        except Forbidden:
+            # Of the sources, only the status of quotas cannot do without its right.
+            self._gaps.append(Gap(_QUOTAS_DENIED, "right"))
         except ApiError as error:
             self._gaps.append(Gap(f"what was taken back cannot be read now: {describe(error)}", "outage"))
         except MusterError as error:

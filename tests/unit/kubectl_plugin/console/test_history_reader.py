@@ -220,6 +220,20 @@ def test_what_was_taken_back_stays_known_where_only_that_cannot_be_read(
     assert found.gaps[1].problem.startswith("what was taken back is shown as it was read at 20")
 
 
+def test_without_the_right_to_list_quotas_it_is_said_what_is_missing(
+    reader: HistoryReader, server: Server
+) -> None:
+    server.broken = {"elasticquotas": forbidden()}
+    found = reader.past(WEEK)
+    assert found.gaps == (
+        Gap(
+            "the last reclaim of each quota, and the prices in its annotation, are not known: "
+            "they need the right to list elasticquotas.scheduling.x-k8s.io",
+            "right",
+        ),
+    )
+
+
 def test_only_what_may_be_over_soon_is_read_again_soon() -> None:
     assert Gap("x", "outage").brief
     assert Gap("x", "right", of_use=True).brief
