@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 
 from kubectl_plugin.cluster.quota_history import PriceList
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.cluster.history_reader import Gap
+from scheduler_core.answers.history import Reclaim
 from scheduler_core.model.names import PRICE_ANNOTATION
 from scheduler_core.model.quotas.quota_history import QuotaHistoryDay, day_of
 from tests.support.builders import make_quota
@@ -160,3 +163,92 @@ def test_of_two_quotas_in_a_namespace_the_oldest_has_the_price(scene: Scene, cli
         quota["metadata"]["creationTimestamp"] = f"2027-01-0{day}T00:00:00Z"
         scene.watch.put(quota)
     assert rows(client)[0]["price"] == "3"
+
+
+# What is chosen
+
+
+def charted(client: FlaskClient, query: str = "") -> str:
+    """The quota and the resource of the chart; empty without one."""
+    found = re.search(r'aria-label="([^"]*): use per hour', client.get(f"/history?{query}").text)
+    return found[1] if found else ""
+
+
+def selected(client: FlaskClient, query: str = "") -> set[str]:
+    """The options that the form has chosen."""
+    return set(re.findall(r"<option[^>]* selected>([^<]*)<", client.get(f"/history?{query}").text))
+
+
+def test_the_chart_is_of_the_largest_borrower_of_what_is_chosen(client: FlaskClient) -> None:
+    assert charted(client) == "team-a, nvidia.com/gpu"
+    # Not of the flavor, which nobody used, nor of a part of the devices.
+    assert charted(client, "namespace=team-b") == "team-b, nvidia.com/gpu"
+    assert charted(client, "resource=cpu") == "team-a, cpu"
+    assert charted(client, "namespace=team-b&resource=flavor.muster.dev/a100") == (
+        "team-b, flavor.muster.dev/a100"
+    )
+
+
+def test_a_flavor_says_less_than_all_devices(scene: Scene, client: FlaskClient) -> None:
+    quotas = {"team-b": {"flavor.muster.dev/a100": hours(2), "nvidia.com/gpu": hours(2)}}
+    scene.history.days = (msgspec.structs.replace(measured(), quotas=quotas),)
+    assert charted(client) == "team-b, nvidia.com/gpu"
+
+
+def test_the_chart_counts_all_days(scene: Scene, client: FlaskClient) -> None:
+    today = QuotaHistoryDay(
+        day_of(NOW), quotas={"team-b": {"cpu": hours(9000, 500)}, "team-a": {"cpu": hours(1)}}
+    )
+    scene.history.days = (measured(), today)
+    for by in ("team", "day"):
+        assert charted(client, f"resource=cpu&by={by}") == "team-a, cpu"
+
+
+def test_what_the_page_chose_itself_is_no_choice_for_the_next_time(client: FlaskClient) -> None:
+    assert selected(client) == {"7 days"}
+    assert selected(client, "namespace=team-b&by=day") == {"7 days", "team-b", "per day and team"}
+    assert selected(client, "resource=cpu") == {"7 days", "cpu"}
+
+
+def test_the_choice_narrows_table_csv_and_json(scene: Scene, client: FlaskClient) -> None:
+    scene.history.reclaims = tuple(
+        Reclaim(NOW, "reclaim", name, f"{name}/quota", "c/quota", "Pod c/p", {}, ("p",), 1)
+        for name in ("team-a", "team-b")
+    )
+    for query, count in (("namespace=team-b", 3), ("resource=cpu", 2), ("namespace=team-b&resource=cpu", 1)):
+        assert len(table(client, f"&{query}")) == len(rows(client, f"&{query}")) == count
+        page = client.get(f"/history?{query}").text
+        hours_table = page.partition('id="hours"')[2].partition("</section>")[0]
+        assert hours_table.count("<tr>") == 1 + count
+        # The links lead to what is shown.
+        for link in re.findall(r'href="(\?[^"]*format=csv)"', page):
+            assert len(table(client, "&" + link[1:].replace("&amp;", "&"))) == count
+    taken = client.get("/history?format=json&namespace=team-b").get_json()["history"]
+    assert [item["namespace"] for item in taken] == ["team-b"]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("namespace=nope", "nope has no history in this time."),
+        ("namespace=team-a&resource=gpu", "team-a, gpu has no history in this time."),
+        ("namespace=%3Cb%3E", "&lt;b&gt; has no history in this time."),
+    ],
+)
+def test_what_has_no_history_is_named(scene: Scene, client: FlaskClient, query: str, words: str) -> None:
+    page = client.get(f"/history?{query}").text
+    assert words in page
+    assert charted(client, query) == ""
+    assert "Nothing was taken back from " in page
+    # The form keeps the choice.
+    assert words.partition(" has")[0].partition(",")[0] in selected(client, query)
+    scene.history.gaps, scene.history.minute = (OUTAGE,), 1
+    assert "has no history" not in client.get(f"/history?{query}").text
+
+
+@pytest.mark.parametrize("query", ["since=9d", "by=week", "by="])
+@pytest.mark.parametrize("form", ["", "json", "csv"])
+def test_choices_that_are_not_known_are_refused(client: FlaskClient, query: str, form: str) -> None:
+    reply = client.get(f"/history?{query}&format={form}")
+    assert reply.status_code == 400
+    assert "is not known; known are" in reply.text
