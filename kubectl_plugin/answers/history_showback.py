@@ -10,9 +10,16 @@ from typing import Final
 
 import click
 
-from kubectl_plugin.cli.errors import AlreadyReported
+from kubectl_plugin.cli.errors import AlreadyReported, CommandFailed
 from kubectl_plugin.cluster.diagnostics import Diagnostics
-from kubectl_plugin.cluster.quota_history import PriceList, price_list, prices_for, read_days
+from kubectl_plugin.cluster.quota_history import (
+    HistoryDenied,
+    PriceList,
+    price_list,
+    prices_for,
+    read_days,
+    unused_prices,
+)
 from kubectl_plugin.cluster.reading import ListScope, list_raw, parsed
 from kubectl_plugin.cluster.session import CommandSession
 from kubectl_plugin.live.configuration import config_of_cluster
@@ -48,18 +55,24 @@ def print_showback(
     history_namespace: str,
 ) -> None:
     """Print the rows. Raises the ApiError tree, ConfigError, and CommandFailed for a missing right."""
-    listed = price_list(prices) if prices else PriceList()
+    listed = price_list(prices)
     session, diagnostics = CommandSession.of(ctx), Diagnostics()
     client = session.client
     namespace = history_namespace or config_of_cluster(client).config.leader_election.resource_namespace
     period = Period.back(time.time(), seconds)
-    read = read_days(client, period, namespace)
+    try:
+        read = read_days(client, period, namespace)
+    except HistoryDenied as denied:
+        raise CommandFailed(f"{denied} (--history-namespace names another one)") from None
     for error in read.broken:
         diagnostics.unreadable(error)
     scope = session.scope
     raw = list_raw(client, ELASTIC_QUOTAS, ListScope(scope))
     price_of = prices_for(parsed(raw, parse_elastic_quota, diagnostics.unreadable), listed)
     rows = showback(read.days, period, by, price_of, lambda name: scope in ("", name))
+    unused = unused_prices(listed, read.days)
+    if rows and unused:
+        diagnostics.note(f"note: {unused}")
     if output in ("json", "yaml"):
         sys.stdout.write(encoded(showback_document(rows, period, by, listed.currency), output))
     elif output == "csv":

@@ -18,9 +18,10 @@ from kubectl_plugin.cli.global_flags import global_flags
 )
 @click.option("--open/--no-open", "opens", default=True, help="Whether to open the browser.")
 @click.option("--config", default="", metavar="FILE", help="The scheduler's configuration.")
+@click.option("--prices", default="", metavar="FILE", help="Prices per resource and hour, YAML.")
 @global_flags
 @click.pass_context
-def ui(ctx: click.Context, /, port: int, opens: bool, config: str) -> None:
+def ui(ctx: click.Context, /, port: int, opens: bool, config: str, prices: str) -> None:
     """Show quotas, loans, the queue, gangs and the topology in a browser, with your own rights.
 
     It serves on 127.0.0.1 until Ctrl-C, writes nothing to the cluster, and shows what your kubeconfig lets
@@ -31,12 +32,13 @@ def ui(ctx: click.Context, /, port: int, opens: bool, config: str) -> None:
       kubectl elasticquota ui
       kubectl elasticquota ui --no-open --port 8080
       kubectl elasticquota ui --context staging -n team-a
+      kubectl elasticquota ui --prices prices.yaml
     """
     from kubectl_plugin.cluster.session import CommandSession
     from kubectl_plugin.console.web.local_console import LocalConsole
 
     session = CommandSession.of(ctx)
-    console = LocalConsole(session.client, session.namespace, port, config=config)
+    console = LocalConsole(session.client, session.namespace, port, config=config, prices=prices)
     link = console.start()
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):

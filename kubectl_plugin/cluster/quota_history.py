@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -29,10 +29,13 @@ from scheduler_core.model.quotas.quota_history import (
     name_of,
     parse_day,
 )
-from scheduler_core.model.quotas.sharing import price_of
+from scheduler_core.model.quotas.sharing import ONE_PRICE_RULE, price_of
+
+if TYPE_CHECKING:
+    import yaml
 
 _THREADS: Final = 8
-_MOST_DECIMALS: Final = 6
+_MOST_CURRENCY: Final = 8
 
 
 class HistoryRead(msgspec.Struct, frozen=True):
@@ -40,6 +43,17 @@ class HistoryRead(msgspec.Struct, frozen=True):
 
     days: tuple[QuotaHistoryDay, ...] = ()
     broken: tuple[ModelError, ...] = ()
+
+
+class HistoryDenied(CommandFailed):
+    """The right to read the history is missing, in this namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        super().__init__(
+            f"the history of quotas is in the ConfigMaps muster-history-DAY of namespace {namespace}: "
+            "it needs the right to list configmaps there"
+        )
 
 
 class _ConfigMap(msgspec.Struct, frozen=True, rename="camel"):
@@ -50,17 +64,14 @@ class _ConfigMap(msgspec.Struct, frozen=True, rename="camel"):
 def read_days(client: ListClient, period: Period, namespace: str) -> HistoryRead:
     """The days of a period. Days without a ConfigMap are left out.
 
-    Raises the ApiError tree, and CommandFailed that names the missing right.
+    Raises the ApiError tree, and HistoryDenied.
     """
     days = days_between(period.since, period.until)
     with ThreadPoolExecutor(_THREADS) as pool:
         try:
             found = list(pool.map(lambda day: _read(client, day, namespace), days))
         except Forbidden:
-            raise CommandFailed(
-                f"the history of quotas is in the ConfigMaps muster-history-DAY of namespace {namespace}: "
-                "it needs the right to list configmaps there (--history-namespace names another one)"
-            ) from None
+            raise HistoryDenied(namespace) from None
     read = [item for item in found if isinstance(item, QuotaHistoryDay)]
     return HistoryRead(tuple(read), tuple(item for item in found if isinstance(item, ModelError)))
 
@@ -70,7 +81,7 @@ def recorded_days(client: ListClient, now: float, seconds: float) -> tuple[Quota
     namespace = config_of_cluster(client).config.leader_election.resource_namespace
     try:
         return read_days(client, Period.back(now, seconds), namespace).days
-    except CommandFailed:
+    except HistoryDenied:
         return ()
 
 
@@ -97,56 +108,93 @@ class PriceList(msgspec.Struct, frozen=True):
 
 
 def price_list(file: str) -> PriceList:
-    """The prices in a file: `prices: {cpu: 0.03}`, and `currency`.
+    """The prices in a file: `prices: {cpu: 0.03}`, and `currency`; without a file there are none.
 
     Raises CommandFailed (unreadable) and ConfigError (invalid), which names field, value and rule.
     """
+    if not file:
+        return PriceList()
     import yaml
 
     try:
-        content = yaml.load(Path(file).read_text(encoding="utf-8"), Loader=_Loader)
+        root = yaml.compose(Path(file).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except OSError as error:
         raise CommandFailed(f"{file}: {(error.strerror or str(error)).lower()}") from None
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError("", f"is not YAML: {' '.join(str(error).split())}", file=file) from None
-    if not isinstance(content, dict) or not isinstance(content.get("prices"), dict):
+    fields = _entries(root, "", file) or {}
+    prices = _entries(fields.get("prices"), "prices", file)
+    if prices is None:
         raise ConfigError("prices", "is required: a map from resource to price", file=file)
-    unknown = sorted(map(str, content.keys() - {"prices", "currency"}))
+    unknown = sorted(fields.keys() - {"prices", "currency"})
     if unknown:
         raise ConfigError(unknown[0], "is not known; known are prices and currency", file=file)
-    currency = content.get("currency") or ""
-    if not isinstance(currency, str) or len(currency) > 8:
-        raise ConfigError("currency", f"{currency!r} must be a text of at most 8 characters", file=file)
+    currency = fields.get("currency")
     return PriceList(
-        {str(name): _price(name, value, file) for name, value in content["prices"].items()}, currency
+        {name: _price(name, value, file) for name, value in prices.items()},
+        _currency(currency, file) if currency is not None else "",
     )
 
 
-def _loader() -> Any:
-    """Numbers stay the text that they are in the file, so that 0.1 is a tenth."""
+def _entries(node: yaml.Node | None, path: str, file: str) -> dict[str, yaml.Node] | None:
+    """The entries of a map, None for what is none. Scalars keep their text: 0.1 is a tenth, 1:30 is no 90.
+
+    Raises ConfigError.
+    """
     import yaml
 
-    class Loader(yaml.SafeLoader):
-        """Reads floats as texts."""
-
-    Loader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: str(node.value))
-    return Loader
-
-
-_Loader: Final = _loader()
-
-
-def _price(name: object, value: object, file: str) -> Fraction:
-    found = price_of(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else None
-    if found is None:
-        rule = f"must be a number of at least 0 with at most {_MOST_DECIMALS} decimals"
-        raise ConfigError(f"prices[{name}]", f"{value!r} {rule}", file=file)
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    found: dict[str, yaml.Node] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(path, f"has {_shown(key)} as a key, which must be a text", file=file)
+        if key.value in found:
+            line = key.start_mark.line + 1
+            name = f"{path}[{key.value}]" if path else key.value
+            raise ConfigError(name, f"is there twice, again in line {line}: {_shown(value)}", file=file)
+        found[key.value] = value
     return found
 
 
+def _shown(node: yaml.Node) -> str:
+    """What is in the file, for messages."""
+    return repr(node.value) if isinstance(node.value, str) else "a list or a map"
+
+
+def _currency(node: yaml.Node, file: str) -> str:
+    text = node.value
+    if node.tag == "tag:yaml.org,2002:null":
+        return ""
+    if not isinstance(text, str) or len(text) > _MOST_CURRENCY:
+        rule = f"must be a text of at most {_MOST_CURRENCY} characters"
+        raise ConfigError("currency", f"{_shown(node)} {rule}", file=file)
+    return text
+
+
+def _price(name: str, node: yaml.Node, file: str) -> Fraction:
+    found = price_of(node.value) if isinstance(node.value, str) else None
+    if found is None:
+        raise ConfigError(f"prices[{name}]", f"{_shown(node)} {ONE_PRICE_RULE}", file=file)
+    return found
+
+
+def unused_prices(listed: PriceList, days: Iterable[QuotaHistoryDay]) -> str:
+    """A sentence about prices of resources that no quota was measured with; empty without such."""
+    known = {name for day in days for resources in day.quotas.values() for name in resources}
+    unused = sorted(listed.prices.keys() - known)
+    if not unused:
+        return ""
+    return f"no quota was measured with the resources of these prices: {', '.join(unused)}"
+
+
 def prices_for(quotas: Iterable[ElasticQuota], listed: PriceList) -> PriceOf:
-    """The price of a resource in a namespace: the annotation of its quota, else that of the list."""
-    own = {quota.namespace: quota.sharing.prices for quota in quotas}
+    """The price of a resource in a namespace: the annotation of its quota, else that of the list.
+
+    Of several quotas in a namespace, the oldest counts, as everywhere.
+    """
+    youngest_first = sorted(quotas, key=lambda quota: quota.age_order, reverse=True)
+    own = {quota.namespace: quota.sharing.prices for quota in youngest_first}
 
     def price(namespace: str, resource: str) -> Fraction | None:
         return own.get(namespace, {}).get(resource, listed.prices.get(resource))

@@ -41,6 +41,7 @@ from scheduler_core.errors import MusterError
     "--allowed-hosts", default="", metavar="NAME,...", help="Values of Host that are served; empty: any."
 )
 @click.option("--config", default="", metavar="FILE", help="The scheduler's configuration.")
+@click.option("--prices", default="", metavar="FILE", help="Prices per resource and hour, YAML.")
 @click.option("--kubeconfig", default="", metavar="FILE", help="Empty: the account of the pod.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of the release.")
 def command(kubeconfig: str, namespace: str, **flags: Any) -> None:
@@ -62,6 +63,7 @@ def command(kubeconfig: str, namespace: str, **flags: Any) -> None:
         proxies=_names(flags["proxy_allowed_names"]),
         hosts=_names(flags["allowed_hosts"]),
         config=flags["config"],
+        prices=flags["prices"],
     )
     client, target = connect(Overrides(kubeconfig=kubeconfig, namespace=namespace))
     console = ClusterConsole(client, namespace or target.namespace, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import click
 import pytest
 import yaml
 
+from kubectl_plugin.cluster.quota_history import PriceList, price_list
 from scheduler_core.app.__main__ import main as scheduler
-from tests.chart.rendering import CASES, CHART, VALUES, helm, objects, one
+from tests.chart.rendering import CASES, CHART, NAMESPACE, VALUES, helm, objects, one
 from webhook.__main__ import serve as webhook
 
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -59,6 +61,9 @@ REFUSED = {
     "an address range that is none": ("networkPolicy.apiServerCIDRs[0]=everywhere", "apiServerCIDRs"),
     "a label of a dashboard that is none": ("grafanaDashboard.label=grafana dashboard", "label"),
     "a value of a label that is none": ("grafanaDashboard.labelValue=a b", "labelValue"),
+    "a price with an exponent": ("console.prices.cpu=1e3", "cpu"),
+    "a price below nothing": ("console.prices.cpu=-1", "cpu"),
+    "a currency that fits no header": ("console.currency=doubloons", "currency"),
     "a class above what users may have": ("priorityClass.value=2000000000", "value"),
 }
 
@@ -77,6 +82,44 @@ def test_refuses_another_name_that_a_profile_has() -> None:
     done = helm("template", "muster", str(CHART), "--set", "scheduler.alsoKnownAs={a,muster-scheduler}")
     assert done.returncode != 0
     assert "scheduler.alsoKnownAs: a profile is called muster-scheduler already" in done.stderr
+
+
+def test_refuses_a_price_that_would_be_rounded(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("console: {enabled: true, prices: {cpu: 0.0000015}}")
+    done = helm("template", "muster", str(CHART), "-f", str(values))
+    assert done.returncode != 0
+    assert "console.prices: cpu: 1.5e-06 has more than six decimals" in done.stderr
+
+
+def test_the_console_reads_the_prices(tmp_path: Path) -> None:
+    text = one(objects("everything"), "ConfigMap", "muster-console-prices")["data"]["prices.yaml"]
+    (tmp_path / "prices.yaml").write_text(text)
+    assert price_list(str(tmp_path / "prices.yaml")) == PriceList(
+        {
+            "nvidia.com/gpu": Fraction("2.5"),
+            "cpu": Fraction("0.03"),
+            "memory": Fraction("0.000001"),
+            "example.com/dongle": Fraction(12345678),
+        },
+        "EUR",
+    )
+    deployment = one(objects("everything"), "Deployment", "muster-console")
+    spec = deployment["spec"]["template"]["spec"]
+    (flag,) = (item for item in flags_of("everything", "console") if item.startswith("--prices="))
+    (mount,) = (item for item in spec["containers"][0]["volumeMounts"] if item["name"] == "prices")
+    assert flag == f"--prices={mount['mountPath']}/prices.yaml"
+    assert {"name": "prices", "configMap": {"name": "muster-console-prices"}} in spec["volumes"]
+    # Other prices make another pod: the console reads them when it starts.
+    other = one(
+        objects("everything", NAMESPACE, "--set", "console.prices.cpu=1"), "Deployment", "muster-console"
+    )
+    assert other["spec"]["template"]["metadata"] != deployment["spec"]["template"]["metadata"]
+
+
+def test_a_console_without_prices_has_no_file_of_them() -> None:
+    plain = objects("default", NAMESPACE, "--set", "console.enabled=true")
+    assert "prices" not in yaml.safe_dump([item for item in plain if "console" in item["metadata"]["name"]])
 
 
 def leaves(node: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 from flask.testing import FlaskClient
 
-from kubectl_plugin.cluster.quota_history import HistoryRead
+from kubectl_plugin.cluster.quota_history import HistoryRead, PriceList
 from kubectl_plugin.cluster.reflectors import FeedEvent
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.cluster.advisor import Advisor
 from kubectl_plugin.console.cluster.feeds import Feed, wanted_feeds
-from kubectl_plugin.console.cluster.history_reader import PastRead
+from kubectl_plugin.console.cluster.history_reader import Gap, PastRead
 from kubectl_plugin.console.cluster.live_cluster import LiveCluster
 from kubectl_plugin.console.cluster.questions import Questions
 from kubectl_plugin.console.pages.all import all_pages
@@ -103,15 +103,16 @@ class SceneHistory:
     def __init__(self) -> None:
         self.days: tuple[QuotaHistoryDay, ...] = ()
         self.reclaims: tuple[Reclaim, ...] = ()
-        self.lacks: tuple[str, ...] = ()
+        self.gaps: tuple[Gap, ...] = ()
+        self.minute = 0.0
 
     def age(self) -> float:
-        """Always of now."""
-        return 0.0
+        """The minute that a test says."""
+        return self.minute
 
     def past(self, seconds: float) -> PastRead:
         """The same for all periods."""
-        return PastRead(Period.back(NOW, seconds), HistoryRead(self.days), self.reclaims, self.lacks)
+        return PastRead(Period.back(NOW, seconds), HistoryRead(self.days), self.reclaims, self.gaps)
 
 
 class SceneGate:
@@ -146,7 +147,7 @@ class Scene:
         history: Any = self.history
         self.questions = Questions(self.watch.cluster)
         self.advisor = Advisor(self.watch.cluster, self.questions)
-        self.services = Services(watch, self.questions, self.advisor, history)
+        self.services = Services(watch, self.questions, self.advisor, history, PriceList())
 
     @contextmanager
     def as_viewer(self, viewer: Viewer, *, takes_tokens: bool = True) -> Iterator[FlaskClient]:

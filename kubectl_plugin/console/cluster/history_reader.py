@@ -1,16 +1,18 @@
-"""The history of quotas as the console reads it: at most once a minute."""
+"""The history of quotas as the console reads it: at most once a minute, and soon again after a failure."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, Literal
 
 import msgspec
 
+from kubectl_plugin.cli.errors import describe
 from kubectl_plugin.cluster.diagnostics import Diagnostics
-from kubectl_plugin.cluster.quota_history import HistoryRead, read_days
+from kubectl_plugin.cluster.quota_history import HistoryDenied, HistoryRead, read_days
+from kubectl_plugin.cluster.reading import kind_name
 from kubectl_plugin.cluster.reclaim_history import (
     EventHistory,
     HistorySource,
@@ -20,23 +22,63 @@ from kubectl_plugin.cluster.reclaim_history import (
 )
 from scheduler_core.answers.history import Reclaim
 from scheduler_core.answers.showback import Period
-from scheduler_core.errors import MusterError
+from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import ApiError, Forbidden
+from scheduler_core.model.kinds import ELASTIC_QUOTAS
+from scheduler_core.model.timestamps import format_time
 
 HOLDS_SECONDS: Final = 60.0
+# A server that did not answer may do so in a moment, and rights are given while somebody waits.
+RETRY_SECONDS: Final = 5.0
 _MOST: Final = 8
+_QUOTAS_DENIED: Final = (
+    "the last reclaim of each quota, and the prices in its annotation, are not known: "
+    f"they need the right to list {kind_name(ELASTIC_QUOTAS)}"
+)
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Something that is not known: why, in words, and whether for want of a right, an answer, or sense in it.
+
+    `of_use`: sums are missing, so that what is zero may be anything; else only reclaims are.
+    """
+
+    problem: str
+    cause: Literal["right", "outage", "damage"]
+    of_use: bool = False
+
+    @property
+    def brief(self) -> bool:
+        """Whether it is worth to look again soon."""
+        return self.cause == "outage" or (self.of_use and self.cause == "right")
 
 
 class PastRead(msgspec.Struct, frozen=True):
-    """What is known of a period: sums by day, reclaims, and what could not be read.
-
-    `serial` grows with every reading.
-    """
+    """What is known of a period: sums by day, reclaims, and what could not be read."""
 
     period: Period
     read: HistoryRead
     reclaims: tuple[Reclaim, ...]
-    lacks: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+
+    @property
+    def brief(self) -> bool:
+        """Whether it is worth to read it again soon."""
+        return any(gap.brief for gap in self.gaps)
+
+    @property
+    def use_gap(self) -> Gap | None:
+        """Why sums are missing; None where all that was measured is known."""
+        return next((gap for gap in self.gaps if gap.of_use), None)
+
+
+class _Held(msgspec.Struct, frozen=True):
+    """When a period was read, what is told of it, and the last reading that succeeded."""
+
+    asked: float
+    told: PastRead
+    good: PastRead | None
 
 
 class HistoryReader:
@@ -62,11 +104,11 @@ class HistoryReader:
         # One reads at a time. The other lock is for what is known.
         self._reading = threading.Lock()
         self._lock = threading.Lock()
-        self._known: dict[float, tuple[float, PastRead]] = {}
+        self._known: dict[float, _Held] = {}
         self.serial = 0
 
     def past(self, seconds: float) -> PastRead:
-        """What is known of the last seconds, as of a minute ago at most.
+        """What is known of the last seconds, as of a minute ago at most; older where the server is away.
 
         While somebody reads it anew, others get what was known before. Who asks first waits.
         """
@@ -81,19 +123,23 @@ class HistoryReader:
                 return known
             found = self._read(seconds)
             with self._lock:
+                held = _held(self._monotonic(), found, self._known.get(seconds))
                 if len(self._known) >= _MOST:
                     self._known.clear()
-                self._known[seconds] = self._monotonic(), found
+                self._known[seconds] = held
                 self.serial += 1
-            return found
+            return held.told
         finally:
             self._reading.release()
 
     def _kept(self, seconds: float) -> tuple[PastRead | None, bool]:
         """What was read last, and whether that is recent enough."""
         with self._lock:
-            asked, known = self._known.get(seconds, (0.0, None))
-        return known, known is not None and self._monotonic() - asked < HOLDS_SECONDS
+            held = self._known.get(seconds)
+        if held is None:
+            return None, False
+        holds = RETRY_SECONDS if held.told.brief else HOLDS_SECONDS
+        return held.told, self._monotonic() - held.asked < holds
 
     def age(self) -> float:
         """Grows every minute: what is shown may be read again then."""
@@ -101,32 +147,75 @@ class HistoryReader:
 
     def _read(self, seconds: float) -> PastRead:
         period = Period.back(time.time(), seconds)
-        lacks: list[str] = []
-        read = HistoryRead()
         try:
             read = read_days(self._client, period, self._namespace)
+        except HistoryDenied as error:
+            read, gaps = HistoryRead(), [Gap(str(error), "right", of_use=True)]
         except MusterError as error:
-            lacks.append(str(error))
-        lacks += [str(error) for error in read.broken]
-        notes = Notes(lacks)
-        reclaims: list[Reclaim] = []
-        sources: list[HistorySource] = [LeaderHistory(read.days), StatusHistory(self._client, notes)]
+            # Whoever waits for this answer would wait once more for each of the other lists.
+            problem = f"the history cannot be read now: {describe(error)}"
+            return PastRead(period, HistoryRead(), (), (Gap(problem, "outage", of_use=True),))
+        else:
+            gaps = [Gap(str(error), "damage", of_use=True) for error in read.broken]
+        notes = Notes(gaps)
+        sources: list[HistorySource] = [LeaderHistory(read.days)]
+        sources.append(_Lenient(StatusHistory(self._client, notes), gaps))
         if self._events:
-            sources.append(EventHistory(self._client, notes))
+            sources.append(_Lenient(EventHistory(self._client, notes), gaps))
+        reclaims = history_of(sources, self._scope, period.since)
+        return PastRead(period, read, tuple(reclaims), tuple(dict.fromkeys(gaps)))
+
+
+def _held(asked: float, found: PastRead, before: _Held | None) -> _Held:
+    """What is told after a reading: where the server did not answer, what was told before, and its time."""
+    use = found.use_gap
+    if not any(gap.cause == "outage" for gap in found.gaps):
+        return _Held(asked, found, None if found.brief else found)
+    good = before.good if before is not None else None
+    # Who may no longer read the history is not told what it was.
+    if good is None or (use is not None and use.cause == "right"):
+        return _Held(asked, found, None)
+    when = format_time(good.period.until)
+    if use is None:
+        of = Gap(f"what was taken back is shown as it was read at {when}", "outage")
+        told = msgspec.structs.replace(found, reclaims=good.reclaims, gaps=(*found.gaps, of))
+    else:
+        of = Gap(f"the history is shown as it was read at {when}", "outage", of_use=True)
+        told = msgspec.structs.replace(good, gaps=(*found.gaps, of, *good.gaps))
+    return _Held(asked, told, good)
+
+
+class _Lenient:
+    """A source whose failure is a gap, so that what the other sources know is told."""
+
+    def __init__(self, source: HistorySource, gaps: list[Gap]) -> None:
+        self._source = source
+        self._gaps = gaps
+
+    def records(self, namespace: str) -> Iterator[Reclaim]:
+        """The records as far as they can be read."""
         try:
-            reclaims = history_of(sources, self._scope, period.since)
+            yield from self._source.records(namespace)
+        except Forbidden:
+            # Of the sources, only the status of quotas cannot do without its right.
+            self._gaps.append(Gap(_QUOTAS_DENIED, "right"))
+        except ApiError as error:
+            self._gaps.append(Gap(f"what was taken back cannot be read now: {describe(error)}", "outage"))
         except MusterError as error:
-            lacks.append(str(error))
-        return PastRead(period, read, tuple(reclaims), tuple(lacks))
+            self._gaps.append(Gap(str(error), "damage"))
 
 
 class Notes(Diagnostics):
     """Collects what a command would print on stderr."""
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, gaps: list[Gap]) -> None:
         super().__init__()
-        self._lines = lines
+        self._gaps = gaps
+
+    def unreadable(self, error: ModelError) -> None:
+        """Keep what is wrong with an object."""
+        self._gaps.append(Gap(str(error), "damage"))
 
     def note(self, text: str) -> None:
-        """Keep a line."""
-        self._lines.append(text.removeprefix("note: "))
+        """Keep what may not be listed."""
+        self._gaps.append(Gap(text.removeprefix("note: "), "right"))

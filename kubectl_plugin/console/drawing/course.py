@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -109,17 +110,34 @@ def _drawn(item: Course, length: int, ceiling: float) -> Iterator[Markup]:
 
 
 def _hover(series: Sequence[Course], begin: float, step: float, length: int) -> Iterator[Markup]:
-    """A column per value that tells all its numbers."""
+    """A column per value that tells all its numbers, and one for each gap."""
     form = "%Y-%m-%d %H:%M" if step < 86_400 else "%Y-%m-%d"
-    for position in range(length):
-        told = [
-            f"{item.name} {decimal_text(Fraction(value), _DECIMALS)}"
-            for item in series
-            if position < len(item.values) and (value := item.values[position]) is not None
-        ]
-        moment = time.strftime(form, time.gmtime(begin + position * step))
-        words = f"{moment} UTC: {', '.join(told) if told else 'not measured'}"
-        x, width = _x(position, length), _x(1, length) - _x(0, length)
+
+    def moment(position: int) -> str:
+        return time.strftime(form, time.gmtime(begin + position * step))
+
+    told = [_told(series, position) for position in range(length)]
+    # Hours in which nothing was measured are one: a young cluster has a week of them.
+    for _, run in groupby(range(length), key=lambda position: position if told[position] else -1):
+        hours = list(run)
+        first, last = hours[0], hours[-1]
+        span = moment(first) if first == last else f"{moment(first)} to {moment(last)}"
+        x = _x(first, length)
         yield element(
-            "rect", hint(words), x=x, y=_TOP, width=width, height=_HEIGHT - _TOP - _BOTTOM, class_="hover"
+            "rect",
+            hint(f"{span} UTC: {told[first] or 'not measured'}"),
+            x=x,
+            y=_TOP,
+            width=_x(last + 1, length) - x,
+            height=_HEIGHT - _TOP - _BOTTOM,
+            class_="hover",
         )
+
+
+def _told(series: Sequence[Course], position: int) -> str:
+    """The numbers at a position; empty in a gap."""
+    return ", ".join(
+        f"{item.name} {decimal_text(Fraction(value), _DECIMALS)}"
+        for item in series
+        if position < len(item.values) and (value := item.values[position]) is not None
+    )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
+from urllib.parse import urlencode
 
 import msgspec
 
 from kubectl_plugin.answers.history import reclaims_document
 from kubectl_plugin.answers.history_showback import csv_text
-from kubectl_plugin.cluster.quota_history import PriceList, prices_for
+from kubectl_plugin.cluster.quota_history import prices_for, unused_prices
 from kubectl_plugin.cluster.quota_rows import resource_order
 from kubectl_plugin.console.access.viewer import Refused
+from kubectl_plugin.console.cluster.history_reader import Gap
 from kubectl_plugin.console.drawing.colors import color_class
 from kubectl_plugin.console.drawing.course import Course, course
 from kubectl_plugin.console.pages.page import Content, PageRequest, Services
@@ -28,6 +30,7 @@ from scheduler_core.answers.showback import (
     showback,
     showback_document,
 )
+from scheduler_core.model.names import FLAVOR_PREFIX
 from scheduler_core.model.quantity import is_bytes
 from scheduler_core.model.quotas.quota_history import QuotaHistoryDay
 from scheduler_core.model.timestamps import format_time
@@ -39,6 +42,8 @@ _USUAL: Final = "7d"
 _MOST_ROWS: Final = 400
 _MOST_RECLAIMS: Final = 100
 _DECIMALS: Final = 2
+# The HTTP status of an answer that something prevents.
+_STATUS: Final = {"right": 403, "outage": 503, "damage": 500}
 
 
 class HistoryPage:
@@ -56,61 +61,114 @@ class HistoryPage:
 
     def content(self, services: Services, request: PageRequest) -> Content:
         """The past of the viewer's namespaces."""
-        since = request.params.get("since", _USUAL)
-        by: By = "day" if request.params.get("by") == "day" else "team"
-        if since not in PERIODS:
-            raise Refused(400, f"since={since!r} is not known; known are {', '.join(PERIODS)}")
-        past = services.history.past(PERIODS[since])
+        choice = _choice(request.params)
+        past = services.history.past(PERIODS[choice.since])
         with services.watch.cluster.lock:
-            price_of = prices_for(services.watch.cluster.quotas.values(), PriceList())
+            price_of = prices_for(services.watch.cluster.quotas.values(), services.prices)
         days, period = past.read.days, past.period
-        rows = showback(days, period, by, price_of, request.viewer.sees)
+        known = showback(days, period, choice.by, price_of, request.viewer.sees)
+        rows = [row for row in known if choice.has(row.namespace) and choice.resource in ("", row.resource)]
         redactor = request.redactor(services)
         reclaims = [
             msgspec.structs.replace(item, by=redactor.text(item.by), by_quota=redactor.text(item.by_quota))
             for item in past.reclaims
-            if request.viewer.sees(item.namespace)
+            if request.viewer.sees(item.namespace) and choice.has(item.namespace)
         ]
-        chosen = _chosen(rows, request.params)
+        charted = _charted(rows)
         values = {
             "periods": list(PERIODS),
-            "params": {"since": since, "by": by, "namespace": chosen[0], "resource": chosen[1]},
-            "namespaces": sorted({row.namespace for row in rows}),
-            "resources": resource_order({row.resource for row in rows}),
-            "chart": _chart(days, period, *chosen) if all(chosen) else None,
-            "color": color_class(chosen[0]),
+            "params": msgspec.structs.asdict(choice),
+            "query": choice.query,
+            "chosen": choice.words,
+            "namespaces": sorted({row.namespace for row in known} | {choice.namespace} - {""}),
+            "resources": resource_order({row.resource for row in known} | {choice.resource} - {""}),
+            "charted": charted,
+            "chart": _chart(days, period, *charted) if charted is not None else None,
+            "color": color_class(charted[0]) if charted is not None else "",
             "rows": [_cells(row) for row in rows[:_MOST_ROWS]],
             "more": max(0, len(rows) - _MOST_ROWS),
+            "currency": services.prices.currency,
             "priced": any(row.price is not None for row in rows),
             "reclaims": list(_reclaims(reclaims)),
             "more_reclaims": max(0, len(reclaims) - _MOST_RECLAIMS),
+            # Where something could not be read, that nothing is shown does not mean that there was nothing.
+            "use_known": past.use_gap is None,
+            "reclaims_known": not past.gaps,
         }
-        lacks = tuple(redactor.text(words) for words in past.lacks)
+        gaps = [msgspec.structs.replace(gap, problem=redactor.text(gap.problem)) for gap in past.gaps]
+        # Others do not see all resources that quotas were measured with.
+        unused = unused_prices(services.prices, days) if known and request.viewer.namespaces is None else ""
+        lacks = (*dict.fromkeys(gap.problem for gap in gaps), *([unused] if unused else []))
+
+        def document() -> dict[str, Any]:
+            # Those of `history --by` and of `history`, and why they lack something.
+            use = showback_document(rows, period, choice.by, services.prices.currency)
+            return {"use": use, **reclaims_document(reclaims), "lacks": list(lacks)}
+
         return Content(
-            partial(_document, rows, period, by, reclaims), values, lacks, csv=partial(csv_text, rows)
+            document,
+            values,
+            lacks,
+            current=not past.brief,
+            csv=partial(_csv, rows, [gap for gap in gaps if gap.of_use]),
         )
 
 
-def _document(
-    rows: Sequence[ShowbackRow], period: Period, by: By, reclaims: Sequence[Reclaim]
-) -> dict[str, Any]:
-    """The documents of `history --by` and of `history`."""
-    return {"use": showback_document(rows, period, by), **reclaims_document(reclaims)}
+def _csv(rows: Sequence[ShowbackRow], gaps: Sequence[Gap]) -> str:
+    """The rows. Raises Refused where some are missing: a table cannot say so, and would be taken for zero."""
+    if gaps:
+        raise Refused(_STATUS[gaps[0].cause], "; ".join(dict.fromkeys(gap.problem for gap in gaps)))
+    return csv_text(rows)
 
 
-def _chosen(rows: Sequence[ShowbackRow], params: Any) -> tuple[str, str]:
-    """The namespace and the resource of the chart: those that were asked for, else of the largest use."""
-    known = {(row.namespace, row.resource): row for row in rows}
-    namespace, resource = params.get("namespace", ""), params.get("resource", "")
-    fitting = [key for key in known if namespace in ("", key[0]) and resource in ("", key[1])]
-    if not fitting:
-        return "", ""
+class _Choice(msgspec.Struct, frozen=True):
+    """What the viewer wants to see: the period, the rows, and of which quota and resource; empty: all."""
 
-    def rank(key: tuple[str, str]) -> tuple[bool, int, tuple[str, str]]:
-        # Devices say more than cores and bytes.
-        return "/" not in key[1], -known[key].sums.borrowed, key
+    since: str
+    by: By
+    namespace: str
+    resource: str
 
-    return min(fitting, key=rank)
+    def has(self, namespace: str) -> bool:
+        """Whether a namespace is to be shown."""
+        return self.namespace in ("", namespace)
+
+    @property
+    def words(self) -> str:
+        """What is to be shown, if that is not all."""
+        return ", ".join(filter(None, (self.namespace, self.resource)))
+
+    @property
+    def query(self) -> str:
+        """The parameters of a link to the same choice."""
+        return urlencode({name: value for name, value in msgspec.structs.asdict(self).items() if value})
+
+
+def _choice(params: Mapping[str, str]) -> _Choice:
+    """The choice in the parameters of a URL. Raises Refused for values that are not known."""
+    since, by = params.get("since", _USUAL), params.get("by", "team")
+    for name, value, known in (("since", since, tuple(PERIODS)), ("by", by, get_args(By))):
+        if value not in known:
+            raise Refused(400, f"{name}={value!r} is not known; known are {', '.join(known)}")
+    rows: By = "day" if by == "day" else "team"
+    return _Choice(since, rows, params.get("namespace", ""), params.get("resource", ""))
+
+
+def _charted(rows: Sequence[ShowbackRow]) -> tuple[str, str] | None:
+    """The namespace and the resource of the chart: the largest use of those in the table."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for row in rows:
+        borrowed, used = found.get((row.namespace, row.resource), (0, 0))
+        sums = borrowed + row.sums.borrowed, used + row.sums.used
+        found[row.namespace, row.resource] = sums
+
+    def rank(key: tuple[str, str]) -> tuple[object, ...]:
+        resource = key[1]
+        borrowed, used = found[key]
+        # Devices say more than cores and bytes, and all of them more than those of a flavor.
+        return not used, "/" not in resource, -borrowed, -used, resource.startswith(FLAVOR_PREFIX), key
+
+    return min(found, key=rank, default=None)
 
 
 def unit_text(resource: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kubectl_plugin.cluster.quota_history import PriceList
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.cluster.advisor import Advisor
 from kubectl_plugin.console.cluster.cluster_watch import ClusterWatch
@@ -16,12 +17,13 @@ from kubectl_plugin.console.pages.redaction import Redactor
 
 @dataclass(frozen=True)
 class Services:
-    """The cluster, and those who answer questions about it."""
+    """The cluster, those who answer questions about it, and prices where quotas have none of their own."""
 
     watch: ClusterWatch
     questions: Questions
     advisor: Advisor
     history: HistoryReader
+    prices: PriceList
 
 
 @dataclass(frozen=True)

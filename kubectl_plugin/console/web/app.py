@@ -28,6 +28,7 @@ from scheduler_core.errors import MusterError
 from scheduler_core.model.printable import visible, visible_lines
 
 _HTML: Final = "text/html; charset=utf-8"
+_TEXT: Final = "text/plain; charset=utf-8"
 _MOST_FORM: Final = 1 << 20
 # Seconds that the first request waits for the cluster to be read.
 _FIRST_SECONDS: Final = 2.0
@@ -245,8 +246,11 @@ class _Front:
         return self._gate.viewer(dict(request.cookies), request.environ)
 
     def refuse(self, error: Refused) -> Response:
-        """A page that says why."""
-        if request.args.get("format") == "json":
+        """A page that says why; as JSON, or as a line of text instead of CSV, for programs."""
+        form = request.args.get("format")
+        if form == "csv":
+            return Response(f"{visible(error.problem)}\n", error.status, content_type=_TEXT)
+        if form == "json":
             document = {"status": error.status, "message": visible(error.problem)}
             return Response(encoded(document, "json"), error.status, content_type="application/json")
         template = "login.html" if error.status == 401 and self._gate.takes_tokens else "refused.html"

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from kubectl_plugin.cluster.quota_history import price_list
 from kubectl_plugin.console.access.bearer import BearerGate, ProxyTrust
 from kubectl_plugin.console.access.rights import RightsReader
 from kubectl_plugin.console.cluster.cluster_watch import ClusterWatch
@@ -48,16 +49,18 @@ class ConsoleOptions(msgspec.Struct, frozen=True):
     proxies: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
     config: str = ""
+    prices: str = ""
 
 
 class ClusterConsole:
     """Watches with its own account, and asks the API server what each user may list."""
 
     def __init__(self, client: Client, namespace: str, options: ConsoleOptions) -> None:
-        """Raises NeedsTls and CertificateError."""
+        """Raises NeedsTls and CertificateError, and CommandFailed and ConfigError for files."""
         if options.host not in _LOOPBACK and not options.certificate:
             raise NeedsTls(options.host)
         self._options = options
+        self._prices = price_list(options.prices)
         self._server = ConsoleServer((options.host, options.port), certificate_of(options))
         self._watch = ClusterWatch(client, namespace, config=options.config)
         self._questions = Questions(self._watch.cluster)
@@ -68,7 +71,7 @@ class ClusterConsole:
         """Begin to serve and to watch; gives the port. Raises PortTaken and the ApiError tree."""
         port = self._server.listen()
         self._watch.start()
-        services = services_of(self._watch, self._questions, events=False)
+        services = services_of(self._watch, self._questions, self._prices, events=False)
         self._server.serve(create_app(services, self._gate(), all_pages(), self._options.hosts))
         if self._options.health_port:
             self._health = HealthServer(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from kubectl_plugin.cluster.quota_history import PriceList, price_list
 from kubectl_plugin.console.access.local import LocalGate
 from kubectl_plugin.console.cluster.advisor import Advisor
 from kubectl_plugin.console.cluster.cluster_watch import ClusterWatch
@@ -21,16 +22,22 @@ _HOST: Final = "127.0.0.1"
 _LOOK_SECONDS: Final = 1.0
 
 
-def services_of(watch: ClusterWatch, questions: Questions, *, events: bool = True) -> Services:
+def services_of(
+    watch: ClusterWatch, questions: Questions, prices: PriceList, *, events: bool = True
+) -> Services:
     """The services of a console whose watch has begun. `events`: its identity may list Events."""
     history = HistoryReader(watch.client, watch.history_namespace, watch.reclaims_in, events=events)
-    return Services(watch, questions, Advisor(watch.cluster, questions), history)
+    return Services(watch, questions, Advisor(watch.cluster, questions), history, prices)
 
 
 class LocalConsole:
-    """Watches with the user's rights, and serves whoever has the link."""
+    """Watches with the user's rights, and serves whoever has the link. `config`, `prices`: files, if any."""
 
-    def __init__(self, client: Client, namespace: str, port: int, *, config: str = "") -> None:
+    def __init__(
+        self, client: Client, namespace: str, port: int, *, config: str = "", prices: str = ""
+    ) -> None:
+        """Raises CommandFailed and ConfigError for files that cannot be used."""
+        self._prices = price_list(prices)
         self._server = ConsoleServer((_HOST, port))
         self._watch = ClusterWatch(client, namespace, config=config)
         self._questions = Questions(self._watch.cluster)
@@ -41,7 +48,7 @@ class LocalConsole:
         port = self._server.listen()
         hosts = frozenset({f"{_HOST}:{port}", f"localhost:{port}"})
         self._watch.start()
-        services = services_of(self._watch, self._questions)
+        services = services_of(self._watch, self._questions, self._prices)
         self._server.serve(create_app(services, self._gate, all_pages(), hosts))
         return f"http://{_HOST}:{port}/?token={self._gate.token}"
 

@@ -28,11 +28,14 @@ _WEIGHT: Final = re.compile(r"[0-9]{1,7}(\.[0-9]{1,3})?")
 DURATION_RULE: Final = 'must be a duration of at least 0, such as "10m"'
 
 
+_PRICES: Final = "from 0 to 999999999, without leading zeros, with at most six decimals"
 PRICE_RULE: Final = (
     'must be resources with their prices per unit and hour, such as "nvidia.com/gpu=2.5,cpu=0.03": '
-    "numbers of at least 0 with at most six decimals"
+    f"numbers {_PRICES}"
 )
-_PRICE: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
+ONE_PRICE_RULE: Final = f"must be a number {_PRICES}, such as 2.5"
+# With a leading zero, some read a number as octal.
+_PRICE: Final = re.compile(r"(0|[1-9][0-9]{0,8})(\.[0-9]{1,6})?")
 
 # By resource: the price of a unit for an hour (bytes: of a GiB).
 Prices = Mapping[str, Fraction]
@@ -111,7 +114,7 @@ def prices_of(text: str) -> dict[str, Fraction] | None:
 
 
 def price_of(text: str) -> Fraction | None:
-    """The price that a text says, or None if it is no number of `PRICE_RULE`."""
+    """The price that a text says, or None if it breaks `ONE_PRICE_RULE`."""
     return Fraction(text) if _PRICE.fullmatch(text) else None
 
 

@@ -106,24 +106,42 @@ def test_sums_go_on_after_restarts(cluster: Cluster, tmp_path: Path) -> None:
     two = sums(cluster, began, mine)
     assert one.measured + 2 <= two.measured <= one.measured + time.time() - again
     assert two.used - one.used == 3000 * (two.measured - one.measured)
-    rows = {by: json.loads(_printed(cluster, mine, by, "json"))["rows"] for by in ("team", "day")}
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("currency: EUR\nprices: {cpu: 1, memory: 0.5}\n")
+    rows = {by: json.loads(_printed(cluster, mine, by, "json", prices))["rows"] for by in ("team", "day")}
     (row,) = (item for item in rows["team"] if item["resource"] == "cpu")
     # Costs are exact, and amounts are printed with six decimals.
     assert float(row["cost"]) == pytest.approx(two.used / 1000, abs=1e-3)
     assert float(row["used"]) == pytest.approx(two.used / 3_600_000, abs=1e-6)
-    with local_console(cluster.kubeconfig) as (_, session):
+    # The annotation of the quota comes before the file.
+    (lends,) = json.loads(_printed(cluster, other, "team", "json", prices))["rows"]
+    assert (row["price"], lends["price"]) == ("3600", "1")
+    with local_console(cluster.kubeconfig, "--prices", str(prices)) as (_, session):
         for by, printed in rows.items():
             shown = session.page(f"/history?by={by}&format=json").json()["use"]["rows"]
             assert [item for item in shown if item["namespace"] == mine] == printed
-            lines = _printed(cluster, mine, by, "csv").splitlines()
+            lines = _printed(cluster, mine, by, "csv", prices).splitlines()
             assert set(lines) <= set(session.page(f"/history?by={by}&format=csv").body.splitlines())
+            own = session.page(f"/history?by={by}&namespace={mine}&format=csv").body.splitlines()
+            assert own == lines
             assert len(lines) == 1 + len(printed)
 
 
-def _printed(cluster: Cluster, namespace: str, by: str, output: str) -> str:
+def _printed(cluster: Cluster, namespace: str, by: str, output: str, prices: Path) -> str:
     """What the command line prints."""
     program = Path(sys.executable).parent / "kubectl-elasticquota"
-    flags = ["-n", namespace, "--by", by, "-o", output, "--history-namespace", SYSTEM]
+    flags = [
+        "-n",
+        namespace,
+        "--by",
+        by,
+        "-o",
+        output,
+        "--history-namespace",
+        SYSTEM,
+        "--prices",
+        str(prices),
+    ]
     done = subprocess.run(
         [str(program), "history", *flags, "--kubeconfig", str(cluster.kubeconfig)],
         capture_output=True,

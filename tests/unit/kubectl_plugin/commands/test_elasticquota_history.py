@@ -148,6 +148,7 @@ def test_days_prices_and_csv(measured: Api, eq: Command, tmp_path: Path) -> None
     done = eq("history", "-A", "--by", "day", "--prices", str(prices), "-o", "csv")
     (row,) = csv.DictReader(io.StringIO(done.out))
     assert (row["namespace"], row["used"], row["price"], row["cost"]) == ("team-a", "3", "0.1", "0.3")
+    assert "these prices: memory" in done.err
     table = eq("history", "-A", "--by", "team", "--prices", str(prices)).out.splitlines()
     assert table[0].split()[-2:] == ["COST", "(EUR)"]
     measured.objects["elasticquotas"][0]["metadata"]["annotations"] = {"muster.dev/price": "cpu=2"}
@@ -160,12 +161,30 @@ def test_days_prices_and_csv(measured: Api, eq: Command, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("prices: {cpu: -1}", "prices[cpu]: -1 must be a number"),
+        ("prices: {cpu: -1}", "prices[cpu]: '-1' must be a number from 0 to 999999999"),
+        # YAML 1.1 has octal, hexadecimal, grouped and base-60 numbers.
+        ("prices: {cpu: 010}", "prices[cpu]: '010' must be a number"),
+        ("prices: {cpu: 0x10}", "prices[cpu]: '0x10' must be a number"),
+        ("prices: {cpu: 0b1}", "prices[cpu]: '0b1' must be a number"),
+        ("prices: {cpu: 1_000}", "prices[cpu]: '1_000' must be a number"),
+        ("prices: {cpu: 1_000.5}", "prices[cpu]: '1_000.5' must be a number"),
+        ("prices: {cpu: '1:30'}", "prices[cpu]: '1:30' must be a number"),
+        ("prices:\n  cpu: 1:30", "prices[cpu]: '1:30' must be a number"),
+        ("prices: {cpu: .5}", "prices[cpu]: '.5' must be a number"),
+        ("prices: {cpu: yes}", "prices[cpu]: 'yes' must be a number"),
+        ("prices: {cpu: }", "prices[cpu]: '' must be a number"),
+        ("prices: {cpu: {a: 1}}", "prices[cpu]: a list or a map must be a number"),
+        ("prices: {cpu: 1, cpu: 2}", "prices[cpu]: is there twice, again in line 1: '2'"),
+        ("prices: {}\nprices: {cpu: 1}", "prices: is there twice, again in line 2: a list or a map"),
+        ("prices: {[cpu]: 1}", "prices: has a list or a map as a key, which must be a text"),
+        ("prices: {}\ncurrency: Doubloons", "currency: 'Doubloons' must be a text of at most 8"),
+        ("", "prices: is required"),
+        ("[" * 5000, "is not YAML"),
         ("prices: {cpu: 1e400}", "prices[cpu]: '1e400' must be a number"),
         ("prices: [1]", "prices: is required"),
         ("price: {}", "prices: is required"),
         ("prices: {}\nmore: 1", "more: is not known"),
-        ("prices: {}\ncurrency: [EUR]", "currency: ['EUR'] must be"),
+        ("prices: {}\ncurrency: [EUR]", "currency: a list or a map must be"),
         ("{", "is not YAML"),
     ],
 )
@@ -175,13 +194,31 @@ def test_bad_prices_are_refused(measured: Api, eq: Command, tmp_path: Path, text
     done = eq("history", "--by", "team", "--prices", str(prices))
     assert (done.code, done.out) == (1, "")
     assert words in done.err
+    assert str(prices) in done.err
+
+
+def test_numbers_are_what_the_file_says(measured: Api, eq: Command, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    for text, price in (("2", "2"), ("'2'", "2"), ("0.1", "0.1"), ("999999999.999999", "999999999.999999")):
+        prices.write_text(f"currency: ~\nprices: {{cpu: {text}}}\n")
+        done = eq("history", "-A", "--by", "team", "--prices", str(prices), "-o", "json")
+        assert (done.code, done.err) == (0, "")
+        assert json.loads(done.out)["rows"][0]["price"] == price
+
+
+def test_prices_of_nothing_are_named(measured: Api, eq: Command, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("prices: {CPU: 1, cpu: 2, gpu: 3}\n")
+    done = eq("history", "-A", "--by", "team", "--prices", str(prices))
+    assert done.code == 0
+    assert done.err == "note: no quota was measured with the resources of these prices: CPU, gpu\n"
 
 
 def test_who_may_not_read_the_history_is_told_what_is_missing(measured: Api, eq: Command) -> None:
     measured.forbidden = {("configmaps", SYSTEM)}
     done = eq("history", "--by", "team")
     assert (done.code, done.out) == (1, "")
-    assert "right to list configmaps" in done.err
+    assert "right to list configmaps there (--history-namespace names another one)" in done.err
     assert SYSTEM in done.err
     # What was taken back is told as far as Events and quotas tell.
     assert eq("history").code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -82,7 +83,12 @@ def test_shades(share: float | None, kind: str) -> None:
 @given(st.lists(st.floats(0, 1e15) | st.none(), max_size=50), _texts)
 def test_any_course_is_well_formed(values: list[float | None], name: str) -> None:
     drawn = parsed(course([Course(name, tuple(values), "area", "q1")], 1.7e9, "", name))
-    assert len([item for item in drawn.iter("rect") if item.get("class") == "hover"]) == len(values)
+    gaps = sum(value is None and before is not None for before, value in pairwise([0.0, *values]))
+    hover = [item for item in drawn.iter("rect") if item.get("class") == "hover"]
+    assert len(hover) == gaps + sum(value is not None for value in values)
+    if values:
+        total = sum(float(item.get("width", "0")) for item in hover)
+        assert total == pytest.approx(900 - 64 - 12, abs=0.2 * len(hover))
 
 
 def test_a_gap_is_a_gap() -> None:
@@ -96,3 +102,13 @@ def test_a_course_tells_two_decimals() -> None:
     drawn = parsed(course([Course("used", (96 / 7, 0.5, 4.0), "line", "q1")], 0.0, "", "x"))
     told = [(item.findtext("title") or "").partition(": ")[2] for item in drawn.iter("rect")]
     assert told == ["used 13.71", "used 0.5", "used 4"]
+
+
+def test_a_week_without_measures_is_one_element() -> None:
+    drawn = parsed(course([Course("use", (None,) * 165 + (1.0, 1.0, None), "line", "q1")], 0.0, "", "x"))
+    assert [item.findtext("title") for item in drawn.iter("rect")] == [
+        "1970-01-01 00:00 to 1970-01-07 20:00 UTC: not measured",
+        "1970-01-07 21:00 UTC: use 1",
+        "1970-01-07 22:00 UTC: use 1",
+        "1970-01-07 23:00 UTC: not measured",
+    ]

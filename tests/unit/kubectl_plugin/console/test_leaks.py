@@ -16,6 +16,7 @@ from flask.testing import FlaskClient
 from kubectl_plugin.console.access.rights import RightsReader
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.cluster.advisor import Known
+from kubectl_plugin.console.cluster.history_reader import Gap
 from kubectl_plugin.console.pages.redaction import HIDDEN, HIDDEN_NODE, Redactor
 from scheduler_core.answers.history import Reclaim
 from scheduler_core.answers.queue.advice import Advice, QueueAdvice
@@ -98,7 +99,7 @@ def scene() -> Scene:
     found.history.reclaims = (
         Reclaim(NOW, "reclaim", MINE, f"{MINE}/quota", f"{GONE}/ducat", f"Pod {GONE}/corsair", {}, ("p",), 1),
     )
-    found.history.lacks = (f"ElasticQuota {THEIRS}/ducat: spec.min is no map",)
+    found.history.gaps = (Gap(f"ElasticQuota {THEIRS}/ducat: spec.min is no map", "damage"),)
     return found
 
 
