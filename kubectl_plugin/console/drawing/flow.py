@@ -19,7 +19,8 @@ _GAP: Final = 10
 _BODY: Final = 300
 # With more on a side, the smallest are drawn as one.
 _MOST: Final = 12
-OTHERS: Final = "others"
+# Stands for those without a name of their own. No namespace can be called so.
+OTHERS: Final = "(others)"
 
 
 class LoanStream(msgspec.Struct, frozen=True):

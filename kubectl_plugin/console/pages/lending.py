@@ -74,8 +74,9 @@ def _resource(lending: Lending) -> dict[str, Any]:
     )
     return {
         "name": name,
-        "borrowed": text(sum(lending.borrowed.values())),
-        "reclaimable": text(sum(lending.reclaimable.values())),
+        # Of the loans below: a viewer also sees what others, without names, borrow of their quotas.
+        "borrowed": text(sum(row.amount for row in rows)),
+        "reclaimable": text(sum(row.reclaimable for row in rows)),
         "flow": flow(streams, text, label) if streams else None,
         "rows": [(row.borrower, row.lender, text(row.amount), text(row.reclaimable)) for row in rows[:_MOST]],
         "more": max(0, len(rows) - _MOST),
