@@ -21,6 +21,9 @@ _BODY: Final = 300
 _MOST: Final = 12
 # Stands for those without a name of their own. No namespace can be called so.
 OTHERS: Final = "(others)"
+NOBODY: Final = "(nobody)"
+# The grey classes of those without a name.
+_NAMELESS: Final = {OTHERS: "others", NOBODY: "nobody"}
 
 
 class LoanStream(msgspec.Struct, frozen=True):
@@ -60,7 +63,7 @@ def _merged(streams: Sequence[LoanStream]) -> list[LoanStream]:
         lender = item.lender if item.lender in keep["lender"] else OTHERS
         borrower = item.borrower if item.borrower in keep["borrower"] else OTHERS
         amounts[lender, borrower] = amounts.get((lender, borrower), 0) + item.amount
-    order = sorted(amounts, key=lambda pair: (pair[0] == OTHERS, pair[0], pair[1] == OTHERS, pair[1]))
+    order = sorted(amounts, key=lambda pair: (_place(pair[0]), _place(pair[1])))
     return [LoanStream(*pair, amounts[pair]) for pair in order]
 
 
@@ -69,7 +72,12 @@ def _sums(streams: Sequence[LoanStream], side: str) -> dict[str, int]:
     for item in streams:
         name = getattr(item, side)
         found[name] = found.get(name, 0) + item.amount
-    return dict(sorted(found.items(), key=lambda entry: (entry[0] == OTHERS, entry[0])))
+    return dict(sorted(found.items(), key=lambda entry: _place(entry[0])))
+
+
+def _place(name: str) -> tuple[int, str]:
+    """By name; those without one come last."""
+    return (OTHERS, NOBODY).index(name) + 1 if name in _NAMELESS else 0, name
 
 
 def _places(sums: dict[str, int], scale: float) -> dict[str, float]:
@@ -79,6 +87,18 @@ def _places(sums: dict[str, int], scale: float) -> dict[str, float]:
         places[name] = at
         at += amount * scale + _GAP
     return places
+
+
+def _color(name: str) -> str:
+    return _NAMELESS.get(name) or color_class(name)
+
+
+def told(stream: LoanStream, amount_text: Callable[[int], str]) -> str:
+    """The stream in words."""
+    amount = amount_text(stream.amount)
+    if stream.lender == NOBODY:
+        return f"{stream.borrower} uses {amount} that nobody lends"
+    return f"{stream.lender} lends {amount} to {stream.borrower}"
 
 
 def _ribbons(
@@ -99,9 +119,11 @@ def _ribbons(
         upper = f"M{x0} {y0:.1f} C{middle:.0f} {y0:.1f} {middle:.0f} {y1:.1f} {x1} {y1:.1f}"
         y2, y3 = y1 + size, y0 + size
         lower = f"L{x1} {y2:.1f} C{middle:.0f} {y2:.1f} {middle:.0f} {y3:.1f} {x0} {y3:.1f}"
-        words = f"{item.lender} lends {amount_text(item.amount)} to {item.borrower}"
         yield element(
-            "path", hint(words), d=f"{upper} {lower} Z", class_=f"ribbon {color_class(item.lender)}"
+            "path",
+            hint(told(item, amount_text)),
+            d=f"{upper} {lower} Z",
+            class_=f"ribbon {_color(item.lender)}",
         )
 
 
@@ -116,9 +138,7 @@ def _blocks(
 ) -> Iterator[Markup]:
     for name, amount in sums.items():
         size = max(amount * scale, 1.0)
-        yield element(
-            "rect", x=x, y=places[name], width=_BLOCK, height=size, class_=f"use {color_class(name)}"
-        )
+        yield element("rect", x=x, y=places[name], width=_BLOCK, height=size, class_=f"use {_color(name)}")
         words = x - 8 if anchor == "end" else x + _BLOCK + 8
         shown = name if len(name) <= 22 else name[:21] + "…"
         label = f"{shown}  {amount_text(amount)}"

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from kubectl_plugin.cluster.quota_rows import resource_order
 from kubectl_plugin.commands.elasticquota_lending import document, shares_of
 from kubectl_plugin.console.access.viewer import Viewer
-from kubectl_plugin.console.drawing.flow import OTHERS, LoanStream, flow
+from kubectl_plugin.console.drawing.flow import NOBODY, OTHERS, LoanStream, flow, told
 from kubectl_plugin.console.pages.now import FIGURE_KINDS
 from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
-from kubectl_plugin.inspection.loans import balances, loan_rows
+from kubectl_plugin.inspection.loans import NOBODY as UNLENT
+from kubectl_plugin.inspection.loans import LoanRow, balances, loan_rows
 from kubectl_plugin.render.quantity_text import human
 from scheduler_core.quota.lending import Lending, Loan
 
 # Rows of the table of one resource.
 _MOST: Final = 200
 _LENDERS: Final = 10
+# Streams that are told to those who cannot see the picture.
+_IN_LABEL: Final = 20
 
 
 class LendingPage(LivePage):
@@ -67,17 +71,30 @@ def _resource(lending: Lending) -> dict[str, Any]:
         return human(name, amount)
 
     rows = list(loan_rows(lending, _LENDERS))
-    streams = [LoanStream(loan.lender, loan.borrower, loan.amount) for loan in lending.loans]
-    label = f"Loans of {name}: " + (
-        "; ".join(f"{item.lender} lends {text(item.amount)} to {item.borrower}" for item in streams[:20])
-        or "nobody lends"
-    )
+    streams = list(_streams(lending, rows))
+    label = f"Loans of {name}: " + "; ".join(told(item, text) for item in streams[:_IN_LABEL])
     return {
         "name": name,
         # Of the loans below: a viewer also sees what others, without names, borrow of their quotas.
         "borrowed": text(sum(row.amount for row in rows)),
         "reclaimable": text(sum(row.reclaimable for row in rows)),
         "flow": flow(streams, text, label) if streams else None,
-        "rows": [(row.borrower, row.lender, text(row.amount), text(row.reclaimable)) for row in rows[:_MOST]],
+        "rows": [
+            (row.borrower, _lender(row), text(row.amount), text(row.reclaimable)) for row in rows[:_MOST]
+        ],
+        "unlent": NOBODY,
         "more": max(0, len(rows) - _MOST),
     }
+
+
+def _streams(lending: Lending, rows: Sequence[LoanRow]) -> Iterator[LoanStream]:
+    """All loans, and what is used without one: the blocks of borrowers are as large as what they borrow."""
+    for loan in lending.loans:
+        yield LoanStream(loan.lender, loan.borrower, loan.amount)
+    for row in rows:
+        if row.lender == UNLENT:
+            yield LoanStream(NOBODY, row.borrower, row.amount)
+
+
+def _lender(row: LoanRow) -> str:
+    return NOBODY if row.lender == UNLENT else row.lender

@@ -67,3 +67,27 @@ def test_a_namespace_called_others_is_one_like_any_other(scene: Scene) -> None:
 def test_the_sums_are_those_of_the_rows(scene: Scene, viewer: Viewer, told: str) -> None:
     _, page = lending(scene, viewer)
     assert headline(page) == told
+
+
+def blocks(page: str, side: str) -> dict[str, str]:
+    """The name and the amount of each block; borrowers stand on the right."""
+    found = re.findall(rf'text-anchor="{side}"><title>([^<]*)</title>([^<]*)<', page)
+    return {name: words.split()[-1] for name, words in found}
+
+
+def test_the_picture_has_what_nobody_lends() -> None:
+    given = (("team-a", 1, 5), ("team-b", 2, 0), ("team-c", 1, 3), ("team-d", 4, 4))
+    scene = Scene([obj for row in given for obj in quota(*row)])
+    _, page = lending(scene, ALL)
+    assert headline(page) == "6 borrowed, 2 can be taken back now"
+    assert blocks(page, "start") == {"team-a": "4", "team-c": "2"}
+    assert blocks(page, "end") == {"team-b": "2", "(nobody)": "4"}
+    assert "team-c uses 1333m that nobody lends" in page
+    _, page = lending(scene, user("team-c"))
+    assert blocks(page, "end") == {"(others)": "667m", "(nobody)": "1333m"}
+
+
+def test_use_that_nobody_lends_at_all_has_a_picture() -> None:
+    _, page = lending(Scene(quota("team-a", 1, 3)), ALL)
+    assert blocks(page, "end") == {"(nobody)": "2"}
+    assert blocks(page, "start") == {"team-a": "2"}
