@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 from markupsafe import Markup
 
-from kubectl_plugin.console.drawing.colors import color_class
 from kubectl_plugin.console.drawing.svg import drawing, element, hint
 
 _WIDTH: Final = 900
@@ -22,8 +21,8 @@ _MOST: Final = 12
 # Stands for those without a name of their own. No namespace can be called so.
 OTHERS: Final = "(others)"
 NOBODY: Final = "(nobody)"
-# The grey classes of those without a name.
-_NAMELESS: Final = {OTHERS: "others", NOBODY: "nobody"}
+# In the order in which they stand below the others.
+_NAMELESS: Final = (OTHERS, NOBODY)
 
 
 class LoanStream(msgspec.Struct, frozen=True):
@@ -34,8 +33,16 @@ class LoanStream(msgspec.Struct, frozen=True):
     amount: int
 
 
-def flow(streams: Sequence[LoanStream], amount_text: Callable[[int], str], label: str) -> Markup:
-    """The drawing. Each side has at most a dozen blocks; the smallest share the last one."""
+def flow(
+    streams: Sequence[LoanStream],
+    amount_text: Callable[[int], str],
+    color_of: Callable[[str], str],
+    label: str,
+) -> Markup:
+    """The drawing. Each side has at most a dozen blocks; the smallest share the last one.
+
+    `color_of` gives the class of a namespace.
+    """
     merged = _merged(streams)
     lenders, borrowers = _sums(merged, "lender"), _sums(merged, "borrower")
     total = sum(lenders.values())
@@ -43,9 +50,9 @@ def flow(streams: Sequence[LoanStream], amount_text: Callable[[int], str], label
     height = _TOP * 2 + _BODY + _GAP * max(len(lenders), len(borrowers), 1)
     left, right = _places(lenders, scale), _places(borrowers, scale)
     parts = [
-        *_ribbons(merged, left, right, scale, amount_text),
-        *_blocks(lenders, left, scale, amount_text, x=_LABELS, anchor="end"),
-        *_blocks(borrowers, right, scale, amount_text, x=_WIDTH - _LABELS - _BLOCK, anchor="start"),
+        *_ribbons(merged, left, right, scale, amount_text, color_of),
+        *_blocks(lenders, left, scale, amount_text, color_of, x=_LABELS, anchor="end"),
+        *_blocks(borrowers, right, scale, amount_text, color_of, x=_WIDTH - _LABELS - _BLOCK, anchor="start"),
     ]
     return drawing(parts, _WIDTH, height, label, class_="flow")
 
@@ -53,7 +60,9 @@ def flow(streams: Sequence[LoanStream], amount_text: Callable[[int], str], label
 def _merged(streams: Sequence[LoanStream]) -> list[LoanStream]:
     keep = {
         side: set(
-            sorted(sums, key=lambda name: (-sums[name], name))[: _MOST if len(sums) <= _MOST else _MOST - 1]
+            sorted(sums, key=lambda name: (name != NOBODY, -sums[name], name))[
+                : _MOST if len(sums) <= _MOST else _MOST - 1
+            ]
         )
         for side in ("lender", "borrower")
         for sums in (_sums(streams, side),)
@@ -77,7 +86,7 @@ def _sums(streams: Sequence[LoanStream], side: str) -> dict[str, int]:
 
 def _place(name: str) -> tuple[int, str]:
     """By name; those without one come last."""
-    return (OTHERS, NOBODY).index(name) + 1 if name in _NAMELESS else 0, name
+    return _NAMELESS.index(name) + 1 if name in _NAMELESS else 0, name
 
 
 def _places(sums: dict[str, int], scale: float) -> dict[str, float]:
@@ -89,8 +98,8 @@ def _places(sums: dict[str, int], scale: float) -> dict[str, float]:
     return places
 
 
-def _color(name: str) -> str:
-    return _NAMELESS.get(name) or color_class(name)
+def _kind(name: str, color_of: Callable[[str], str]) -> str:
+    return "nobody" if name == NOBODY else color_of(name)
 
 
 def told(stream: LoanStream, amount_text: Callable[[int], str]) -> str:
@@ -107,6 +116,7 @@ def _ribbons(
     right: dict[str, float],
     scale: float,
     amount_text: Callable[[int], str],
+    color_of: Callable[[str], str],
 ) -> Iterator[Markup]:
     begins, ends = dict(left), dict(right)
     x0, x1 = _LABELS + _BLOCK, _WIDTH - _LABELS - _BLOCK
@@ -123,7 +133,7 @@ def _ribbons(
             "path",
             hint(told(item, amount_text)),
             d=f"{upper} {lower} Z",
-            class_=f"ribbon {_color(item.lender)}",
+            class_=f"ribbon {_kind(item.lender, color_of)}",
         )
 
 
@@ -132,13 +142,16 @@ def _blocks(
     places: dict[str, float],
     scale: float,
     amount_text: Callable[[int], str],
+    color_of: Callable[[str], str],
     *,
     x: float,
     anchor: str,
 ) -> Iterator[Markup]:
     for name, amount in sums.items():
         size = max(amount * scale, 1.0)
-        yield element("rect", x=x, y=places[name], width=_BLOCK, height=size, class_=f"use {_color(name)}")
+        yield element(
+            "rect", x=x, y=places[name], width=_BLOCK, height=size, class_=f"use {_kind(name, color_of)}"
+        )
         words = x - 8 if anchor == "end" else x + _BLOCK + 8
         shown = name if len(name) <= 22 else name[:21] + "…"
         label = f"{shown}  {amount_text(amount)}"

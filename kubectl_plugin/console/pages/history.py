@@ -13,7 +13,7 @@ from kubectl_plugin.answers.history_showback import csv_text
 from kubectl_plugin.cluster.quota_history import PriceList, prices_for
 from kubectl_plugin.cluster.quota_rows import resource_order
 from kubectl_plugin.console.access.viewer import Refused
-from kubectl_plugin.console.drawing.colors import color_class
+from kubectl_plugin.console.drawing.colors import QuotaColors
 from kubectl_plugin.console.drawing.course import Course, course
 from kubectl_plugin.console.pages.page import Content, PageRequest, Services
 from kubectl_plugin.render.quantity_text import human
@@ -71,18 +71,18 @@ class HistoryPage:
             for item in past.reclaims
             if request.viewer.sees(item.namespace)
         ]
-        chosen = _chosen(rows, request.params)
+        chosen, colors = _chosen(rows, request.params), request.colors(services)
         values = {
             "periods": list(PERIODS),
             "params": {"since": since, "by": by, "namespace": chosen[0], "resource": chosen[1]},
             "namespaces": sorted({row.namespace for row in rows}),
             "resources": resource_order({row.resource for row in rows}),
-            "chart": _chart(days, period, *chosen) if all(chosen) else None,
-            "color": color_class(chosen[0]),
-            "rows": [_cells(row) for row in rows[:_MOST_ROWS]],
+            "chart": _chart(days, period, *chosen, colors.of(chosen[0])) if all(chosen) else None,
+            "color": colors.of(chosen[0]),
+            "rows": [_cells(row, colors) for row in rows[:_MOST_ROWS]],
             "more": max(0, len(rows) - _MOST_ROWS),
             "priced": any(row.price is not None for row in rows),
-            "reclaims": list(_reclaims(reclaims)),
+            "reclaims": list(_reclaims(reclaims, colors)),
             "more_reclaims": max(0, len(reclaims) - _MOST_RECLAIMS),
         }
         lacks = tuple(redactor.text(words) for words in past.lacks)
@@ -118,9 +118,8 @@ def unit_text(resource: str) -> str:
     return "GiB" if is_bytes(resource) else "cores" if resource == "cpu" else ""
 
 
-def _chart(days: Sequence[QuotaHistoryDay], period: Period, namespace: str, resource: str) -> Any:
+def _chart(days: Sequence[QuotaHistoryDay], period: Period, namespace: str, resource: str, color: str) -> Any:
     found = hourly_course(days, period, namespace, resource)
-    color = color_class(namespace)
     series = [
         Course("used", found.used, "area", color),
         Course("used within min", _within(found), "area", f"{color} own"),
@@ -143,28 +142,28 @@ def _above(base: Sequence[float | None], more: Sequence[float | None]) -> tuple[
     return tuple(None if used is None or not waits else used + waits for used, waits in pairs)
 
 
-def _cells(row: ShowbackRow) -> dict[str, Any]:
+def _cells(row: ShowbackRow, colors: QuotaColors) -> dict[str, Any]:
     hours = [decimal_text(row.hours(kind), _DECIMALS) for kind in ("used", "borrowed", "lent", "waiting")]
     return {
         "day": row.day.isoformat() if row.day is not None else "",
         "namespace": row.namespace,
         "resource": row.resource,
         "unit": unit_text(row.resource),
-        "color": color_class(row.namespace),
+        "color": colors.of(row.namespace),
         "hours": hours,
         "measured": human_duration(row.sums.measured),
         "cost": "" if row.cost is None else decimal_text(row.cost, _DECIMALS),
     }
 
 
-def _reclaims(found: Sequence[Reclaim]) -> Iterator[dict[str, Any]]:
+def _reclaims(found: Sequence[Reclaim], colors: QuotaColors) -> Iterator[dict[str, Any]]:
     """The newest first."""
     for item in list(reversed(found))[:_MOST_RECLAIMS]:
         amounts = ", ".join(f"{human(name, value)} {name}" for name, value in sorted(item.amounts.items()))
         yield {
             "time": format_time(item.time),
             "namespace": item.namespace,
-            "color": color_class(item.namespace),
+            "color": colors.of(item.namespace),
             "amounts": amounts,
             "pods": list(item.pods[:5]),
             "count": item.count,

@@ -8,6 +8,7 @@ from typing import Any, Final
 from kubectl_plugin.cluster.quota_rows import resource_order
 from kubectl_plugin.commands.elasticquota_lending import document, shares_of
 from kubectl_plugin.console.access.viewer import Viewer
+from kubectl_plugin.console.drawing.colors import QuotaColors
 from kubectl_plugin.console.drawing.flow import NOBODY, OTHERS, LoanStream, flow, told
 from kubectl_plugin.console.pages.now import FIGURE_KINDS
 from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
@@ -41,8 +42,9 @@ class LendingPage(LivePage):
             found = balances(cluster.view.ledger)
             shares = shares_of(cluster.view.ledger)
         found = [item for item in (_narrowed(item, request.viewer) for item in found) if item is not None]
+        colors = request.colors(services)
         order = resource_order(item.resource for item in found)
-        values = [_resource(item) for name in order for item in found if item.resource == name]
+        values = [_resource(item, colors) for name in order for item in found if item.resource == name]
         return Content(lambda: document(found, shares), {"resources": values})
 
 
@@ -64,7 +66,7 @@ def _narrowed(lending: Lending, viewer: Viewer) -> Lending | None:
     return narrowed if narrowed.borrowed or narrowed.lent else None
 
 
-def _resource(lending: Lending) -> dict[str, Any]:
+def _resource(lending: Lending, colors: QuotaColors) -> dict[str, Any]:
     name = lending.resource
 
     def text(amount: int) -> str:
@@ -78,7 +80,7 @@ def _resource(lending: Lending) -> dict[str, Any]:
         # Of the loans below: a viewer also sees what others, without names, borrow of their quotas.
         "borrowed": text(sum(row.amount for row in rows)),
         "reclaimable": text(sum(row.reclaimable for row in rows)),
-        "flow": flow(streams, text, label) if streams else None,
+        "flow": flow(streams, text, colors.of, label) if streams else None,
         "rows": [
             (row.borrower, _lender(row), text(row.amount), text(row.reclaimable)) for row in rows[:_MOST]
         ],

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubectl_plugin.console.drawing.bars import Bar, bar
+from kubectl_plugin.console.drawing.colors import QuotaColors
 from kubectl_plugin.console.drawing.course import Course, course
 from kubectl_plugin.console.drawing.flow import OTHERS, LoanStream, flow
 from kubectl_plugin.console.drawing.heat_map import HeatBlock, HeatCell, heat_class, heat_map
@@ -50,14 +51,14 @@ def test_the_parts_of_a_bar_are_as_long_as_their_amounts() -> None:
 @given(st.lists(st.tuples(_texts, _texts, st.integers(1, 2**62)), max_size=40))
 def test_any_flow_is_well_formed_and_loses_nothing(loans: list[tuple[str, str, int]]) -> None:
     streams = [LoanStream(*loan) for loan in loans]
-    drawn = parsed(flow(streams, str, "loans"))
+    drawn = parsed(flow(streams, str, QuotaColors(()).of, "loans"))
     assert len(list(drawn.iter("rect"))) <= 24
     assert len(list(drawn.iter("path"))) <= 144
 
 
 def test_small_lenders_are_drawn_as_one() -> None:
     streams = [LoanStream(f"lender-{i:02}", "borrower", i + 1) for i in range(20)]
-    drawn = parsed(flow(streams, str, "loans"))
+    drawn = parsed(flow(streams, str, QuotaColors(()).of, "loans"))
     names = [text.findtext("title") for text in drawn.iter("text")]
     assert names.count(OTHERS) == 1
     assert len(names) == 13
