@@ -8,14 +8,19 @@ from typing import Final
 import msgspec
 from markupsafe import Markup
 
-from kubectl_plugin.console.drawing.svg import drawing, element, hint
+from kubectl_plugin.console.drawing.svg import drawing, element, hint, stretched
 
-_WIDTH: Final = 900
+# Of the ribbons, which are stretched to their place.
+_WIDTH: Final = 1000
 _BLOCK: Final = 14
-_LABELS: Final = 190
-_TOP: Final = 12
-_GAP: Final = 10
-_BODY: Final = 300
+_TOP: Final = 4
+_GAP: Final = 8
+# The height of all amounts: so much per block, within bounds.
+_PER_BLOCK: Final = 36
+_MOST_BODY: Final = 300
+# A block has at least the room of its label.
+_LINE: Final = 18
+_MOST_CHARACTERS: Final = 20
 # With more on a side, the smallest are drawn as one.
 _MOST: Final = 12
 # Stands for those without a name of their own. No namespace can be called so.
@@ -45,16 +50,16 @@ def flow(
     """
     merged = _merged(streams)
     lenders, borrowers = _sums(merged, "lender"), _sums(merged, "borrower")
-    total = sum(lenders.values())
-    scale = _BODY / max(total, 1)
-    height = _TOP * 2 + _BODY + _GAP * max(len(lenders), len(borrowers), 1)
+    rows = max(len(lenders), len(borrowers), 1)
+    scale = min(_MOST_BODY, rows * _PER_BLOCK) / max(sum(lenders.values()), 1)
     left, right = _places(lenders, scale), _places(borrowers, scale)
+    height = max(_height(lenders, scale), _height(borrowers, scale))
     parts = [
-        *_ribbons(merged, left, right, scale, amount_text, color_of),
-        *_blocks(lenders, left, scale, amount_text, color_of, x=_LABELS, anchor="end"),
-        *_blocks(borrowers, right, scale, amount_text, color_of, x=_WIDTH - _LABELS - _BLOCK, anchor="start"),
+        stretched(_ribbons(merged, left, right, scale, amount_text, color_of), _WIDTH, height),
+        *_blocks(lenders, left, scale, amount_text, color_of, side="start"),
+        *_blocks(borrowers, right, scale, amount_text, color_of, side="end"),
     ]
-    return drawing(parts, _WIDTH, height, label, class_="flow")
+    return drawing(parts, height, label, class_="flow")
 
 
 def _merged(streams: Sequence[LoanStream]) -> list[LoanStream]:
@@ -90,15 +95,21 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def _places(sums: dict[str, int], scale: float) -> dict[str, float]:
-    """The upper end of each block."""
+    """The upper end of each block, in the middle of its room."""
     places, at = {}, float(_TOP)
     for name, amount in sums.items():
-        places[name] = at
-        at += amount * scale + _GAP
+        room = max(amount * scale, _LINE)
+        places[name] = at + (room - amount * scale) / 2
+        at += room + _GAP
     return places
 
 
-def _kind(name: str, color_of: Callable[[str], str]) -> str:
+def _height(sums: dict[str, int], scale: float) -> float:
+    return 2 * _TOP + sum(max(amount * scale, _LINE) + _GAP for amount in sums.values()) - _GAP * bool(sums)
+
+
+def kind_of(name: str, color_of: Callable[[str], str]) -> str:
+    """The class of a block: those without a name are grey."""
     return "nobody" if name == NOBODY else color_of(name)
 
 
@@ -119,8 +130,7 @@ def _ribbons(
     color_of: Callable[[str], str],
 ) -> Iterator[Markup]:
     begins, ends = dict(left), dict(right)
-    x0, x1 = _LABELS + _BLOCK, _WIDTH - _LABELS - _BLOCK
-    middle = (x0 + x1) / 2
+    x0, x1, middle = 0, _WIDTH, _WIDTH / 2
     for item in streams:
         size = max(item.amount * scale, 0.5)
         y0, y1 = begins[item.lender], ends[item.borrower]
@@ -133,7 +143,7 @@ def _ribbons(
             "path",
             hint(told(item, amount_text)),
             d=f"{upper} {lower} Z",
-            class_=f"ribbon {_kind(item.lender, color_of)}",
+            class_=f"ribbon {kind_of(item.lender, color_of)}",
         )
 
 
@@ -144,22 +154,16 @@ def _blocks(
     amount_text: Callable[[int], str],
     color_of: Callable[[str], str],
     *,
-    x: float,
-    anchor: str,
+    side: str,
 ) -> Iterator[Markup]:
+    """Blocks at the left (`start`) or right end; each has its label beside it, over the ribbons."""
+    place, back, away = (0, 0, _BLOCK + 8) if side == "start" else ("100%", -_BLOCK, -_BLOCK - 8)
     for name, amount in sums.items():
         size = max(amount * scale, 1.0)
-        yield element(
-            "rect", x=x, y=places[name], width=_BLOCK, height=size, class_=f"use {_kind(name, color_of)}"
-        )
-        words = x - 8 if anchor == "end" else x + _BLOCK + 8
-        shown = name if len(name) <= 22 else name[:21] + "…"
+        kind = f"use {kind_of(name, color_of)}"
+        move = f"translate({back} 0)" if back else ""
+        yield element("rect", x=place, y=places[name], width=_BLOCK, height=size, class_=kind, transform=move)
+        shown = name if len(name) <= _MOST_CHARACTERS else name[: _MOST_CHARACTERS - 1] + "…"
+        middle = places[name] + size / 2 + 5
         label = f"{shown}  {amount_text(amount)}"
-        yield element(
-            "text",
-            hint(name),
-            label,
-            x=words,
-            y=places[name] + size / 2 + 4,
-            text_anchor=anchor,
-        )
+        yield element("text", hint(name), label, x=place, dx=away, y=middle, text_anchor=side)

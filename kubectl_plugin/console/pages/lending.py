@@ -9,7 +9,7 @@ from kubectl_plugin.cluster.quota_rows import resource_order
 from kubectl_plugin.commands.elasticquota_lending import document, shares_of
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.drawing.colors import QuotaColors
-from kubectl_plugin.console.drawing.flow import NOBODY, OTHERS, LoanStream, flow, told
+from kubectl_plugin.console.drawing.flow import NOBODY, OTHERS, LoanStream, flow, kind_of, told
 from kubectl_plugin.console.pages.now import FIGURE_KINDS
 from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
 from kubectl_plugin.inspection.loans import NOBODY as UNLENT
@@ -72,6 +72,9 @@ def _resource(lending: Lending, colors: QuotaColors) -> dict[str, Any]:
     def text(amount: int) -> str:
         return human(name, amount)
 
+    def named(namespace: str) -> tuple[str, str]:
+        return namespace, kind_of(namespace, colors.of)
+
     rows = list(loan_rows(lending, _LENDERS))
     streams = list(_streams(lending, rows))
     label = f"Loans of {name}: " + "; ".join(told(item, text) for item in streams[:_IN_LABEL])
@@ -82,7 +85,8 @@ def _resource(lending: Lending, colors: QuotaColors) -> dict[str, Any]:
         "reclaimable": text(sum(row.reclaimable for row in rows)),
         "flow": flow(streams, text, colors.of, label) if streams else None,
         "rows": [
-            (row.borrower, _lender(row), text(row.amount), text(row.reclaimable)) for row in rows[:_MOST]
+            (named(row.borrower), named(_lender(row)), text(row.amount), text(row.reclaimable))
+            for row in rows[:_MOST]
         ],
         "unlent": NOBODY,
         "more": max(0, len(rows) - _MOST),

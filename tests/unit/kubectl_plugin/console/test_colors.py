@@ -141,4 +141,4 @@ def test_colours_depend_on_what_the_viewer_sees_only() -> None:
     for viewer, color in ((Viewer("boss"), "q0"), (Viewer("user", frozenset({"team-c"})), "q9")):
         with scene.as_viewer(viewer) as client:
             page = client.get("/now").text
-        assert f'<i class="dot {color}" aria-hidden="true"></i>team-c' in page
+        assert f'<i class="dot {color}" aria-hidden="true"></i><span>team-c</span>' in page

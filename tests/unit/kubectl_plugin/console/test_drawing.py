@@ -25,7 +25,12 @@ def parsed(drawing: object) -> ET.Element:
 
 def widths(drawing: object, kind: str) -> list[float]:
     found = parsed(drawing).iter("rect")
-    return [float(item.get("width", "0")) for item in found if kind in (item.get("class") or "").split()]
+    return [share(item, "width") for item in found if kind in (item.get("class") or "").split()]
+
+
+def share(item: ET.Element, name: str) -> float:
+    """A place across, in percent."""
+    return float(item.get(name, "0%").removesuffix("%"))
 
 
 @given(st.lists(_amounts, min_size=6, max_size=6), _texts)
@@ -33,19 +38,19 @@ def test_any_bar_is_well_formed(amounts: list[int], label: str) -> None:
     used, borrowed, reserved, pending, low, high = amounts
     drawn = parsed(bar(Bar(max(used, borrowed), borrowed, reserved, pending, low, high), "q1", label))
     for item in drawn.iter("rect"):
-        assert 0 <= float(item.get("x", "0")) <= 1000
-        assert float(item.get("x", "0")) + float(item.get("width", "0")) <= 1002
+        assert 0 <= share(item, "x") <= 100
+        assert share(item, "x") + share(item, "width") <= 100.3
 
 
 def test_the_parts_of_a_bar_are_as_long_as_their_amounts() -> None:
     drawn = bar(Bar(used=30, borrowed=10, reserved=5, pending=20, min=20, max=60), "q1", "x")
     (own,) = widths(drawn, "use")
-    assert widths(drawn, "borrowed") == [pytest.approx(own / 2, abs=0.2)]
-    assert widths(drawn, "reserved") == [pytest.approx(own / 4, abs=0.2)]
-    assert widths(drawn, "pending") == [pytest.approx(own, abs=0.2)]
-    marks = {item.get("class"): float(item.get("x1", "0")) for item in parsed(drawn).iter("line")}
-    assert marks["max"] == pytest.approx(marks["min"] * 3, abs=0.3)
-    assert marks["min"] == pytest.approx(own, abs=0.2)
+    assert widths(drawn, "borrowed") == [pytest.approx(own / 2, abs=0.02)]
+    assert widths(drawn, "reserved") == [pytest.approx(own / 4, abs=0.02)]
+    assert widths(drawn, "pending") == [pytest.approx(own, abs=0.02)]
+    marks = {item.get("class"): share(item, "x1") for item in parsed(drawn).iter("line")}
+    assert marks["max"] == pytest.approx(marks["min"] * 3, abs=0.03)
+    assert marks["min"] == pytest.approx(own, abs=0.02)
 
 
 @given(st.lists(st.tuples(_texts, _texts, st.integers(1, 2**62)), max_size=40))

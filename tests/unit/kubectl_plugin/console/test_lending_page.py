@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kubectl_plugin.console.access.viewer import Viewer
+from kubectl_plugin.console.drawing.colors import QuotaColors
+from kubectl_plugin.console.drawing.flow import LoanStream, flow
 from tests.support.builders import make_pod, make_quota
 from tests.support.console_scene import Scene
 
@@ -70,7 +72,7 @@ def test_the_sums_are_those_of_the_rows(scene: Scene, viewer: Viewer, told: str)
 
 
 def blocks(page: str, side: str) -> dict[str, str]:
-    """The name and the amount of each block; borrowers stand on the right."""
+    """The name and the amount of each block; lenders stand at the start, borrowers at the end."""
     found = re.findall(rf'text-anchor="{side}"><title>([^<]*)</title>([^<]*)<', page)
     return {name: words.split()[-1] for name, words in found}
 
@@ -80,14 +82,29 @@ def test_the_picture_has_what_nobody_lends() -> None:
     scene = Scene([obj for row in given for obj in quota(*row)])
     _, page = lending(scene, ALL)
     assert headline(page) == "6 borrowed, 2 can be taken back now"
-    assert blocks(page, "start") == {"team-a": "4", "team-c": "2"}
-    assert blocks(page, "end") == {"team-b": "2", "(nobody)": "4"}
+    assert blocks(page, "end") == {"team-a": "4", "team-c": "2"}
+    assert blocks(page, "start") == {"team-b": "2", "(nobody)": "4"}
     assert "team-c uses 1333m that nobody lends" in page
     _, page = lending(scene, user("team-c"))
-    assert blocks(page, "end") == {"(others)": "667m", "(nobody)": "1333m"}
+    assert blocks(page, "start") == {"(others)": "667m", "(nobody)": "1333m"}
 
 
 def test_use_that_nobody_lends_at_all_has_a_picture() -> None:
     _, page = lending(Scene(quota("team-a", 1, 3)), ALL)
-    assert blocks(page, "end") == {"(nobody)": "2"}
-    assert blocks(page, "start") == {"team-a": "2"}
+    assert blocks(page, "start") == {"(nobody)": "2"}
+    assert blocks(page, "end") == {"team-a": "2"}
+
+
+def test_a_picture_is_as_high_as_its_blocks_need() -> None:
+    def height(loans: int) -> float:
+        drawn = flow([LoanStream(f"l{n}", "b", 1) for n in range(loans)], str, QuotaColors(()).of, "x")
+        return float(re.findall(r' height="([0-9.]+)"', str(drawn))[0])
+
+    assert height(1) < 60
+    assert height(1) < height(3) < height(10) < 420
+
+
+def test_the_table_has_the_colours_of_the_picture(scene: Scene) -> None:
+    _, page = lending(scene, ALL)
+    color = re.findall(r'class="use (q\d)"[^>]*/><text[^>]*><title>team-a<', page)[0]
+    assert f'<i class="dot {color}" aria-hidden="true"></i><span>team-a</span>' in page
