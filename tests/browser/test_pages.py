@@ -183,13 +183,19 @@ def test_no_page_is_wider_than_the_screen(large: Viewed, look: Look, path: str, 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def cut(page: Page) -> list[str]:
+    """The beginning of what is wider than its place."""
+    wide = "[...document.querySelectorAll('.wide')].filter(item => item.scrollWidth > item.clientWidth + 1)"
+    found: list[str] = page.evaluate(f"{wide}.map(item => item.innerHTML.slice(0, 200))")
+    return found
+
+
 @pytest.mark.parametrize("path", ALL)
 def test_a_phone_shows_all_of_each_table_and_drawing(large: Viewed, look: Look, path: str) -> None:
     """Nothing is out of sight, names do not break apart, and a table is still one for screen readers."""
     page = look(large, viewport={"width": 390, "height": 800})
     page.goto(large.url + path)
-    cut = "[...document.querySelectorAll('.wide')].filter(item => item.scrollWidth > item.clientWidth + 1)"
-    assert page.evaluate(f"{cut}.map(item => item.innerHTML.slice(0, 200))") == []
+    assert cut(page) == []
     apart = """[...document.querySelectorAll('.who')].filter(item => {
         const [dot, name] = [...item.children].map(child => child.getBoundingClientRect());
         return name.left < dot.right || name.top > dot.bottom;
@@ -217,6 +223,15 @@ def test_paper_has_no_menu(small: Viewed, look: Look) -> None:
     page.emulate_media(media="print")
     expect(page.locator(".top nav")).to_be_hidden()
     expect(page.locator("article").first).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["/queue", "/gangs", "/history"])
+def test_paper_shows_whole_tables(large: Viewed, look: Look, path: str) -> None:
+    """A4 without its margins."""
+    page = look(large, viewport={"width": 718, "height": 1000})
+    page.emulate_media(media="print")
+    page.goto(large.url + path)
+    assert cut(page) == []
 
 
 def test_a_lost_server_is_said_and_comes_back(small: Viewed, server: Restartable, look: Look) -> None:
