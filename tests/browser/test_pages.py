@@ -183,12 +183,55 @@ def test_no_page_is_wider_than_the_screen(large: Viewed, look: Look, path: str, 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def cut(page: Page) -> list[str]:
+    """The beginning of what is wider than its place."""
+    wide = "[...document.querySelectorAll('.wide')].filter(item => item.scrollWidth > item.clientWidth + 1)"
+    found: list[str] = page.evaluate(f"{wide}.map(item => item.innerHTML.slice(0, 200))")
+    return found
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_a_phone_shows_all_of_each_table_and_drawing(large: Viewed, look: Look, path: str) -> None:
+    """Nothing is out of sight, names do not break apart, and a table is still one for screen readers."""
+    page = look(large, viewport={"width": 390, "height": 800})
+    page.goto(large.url + path)
+    assert cut(page) == []
+    apart = """[...document.querySelectorAll('.who')].filter(item => {
+        const [dot, name] = [...item.children].map(child => child.getBoundingClientRect());
+        return name.left < dot.right || name.top > dot.bottom;
+    })"""
+    assert page.evaluate(f"{apart}.map(item => item.textContent)") == []
+    rows = page.locator("tbody tr")
+    if rows.count():
+        expect(page.get_by_role("table").first).to_be_visible()
+        assert page.get_by_role("row").count() > rows.count()
+        assert page.get_by_role("columnheader").count() >= rows.first.locator("td").count()
+
+
+@pytest.mark.parametrize("path", ["/queue", "/gangs", "/lending", f"/gangs/{team(0)}/incubator.train"])
+def test_axe_finds_nothing_serious_on_a_phone(large: Viewed, look: Look, path: str) -> None:
+    page = look(large, viewport={"width": 390, "height": 800})
+    page.goto(large.url + path)
+    found = Axe().run(page).response
+    serious = [item for item in found["violations"] if item["impact"] in ("serious", "critical")]
+    assert not serious, [(item["id"], [node["html"][:200] for node in item["nodes"][:3]]) for item in serious]
+
+
 def test_paper_has_no_menu(small: Viewed, look: Look) -> None:
     page = look(small)
     page.goto(f"{small.url}/now")
     page.emulate_media(media="print")
     expect(page.locator(".top nav")).to_be_hidden()
     expect(page.locator("article").first).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["/queue", "/gangs", "/history"])
+def test_paper_shows_whole_tables(large: Viewed, look: Look, path: str) -> None:
+    """A4 without its margins."""
+    page = look(large, viewport={"width": 718, "height": 1000})
+    page.emulate_media(media="print")
+    page.goto(large.url + path)
+    assert cut(page) == []
 
 
 def test_a_lost_server_is_said_and_comes_back(small: Viewed, server: Restartable, look: Look) -> None:

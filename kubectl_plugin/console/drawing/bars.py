@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import msgspec
 from markupsafe import Markup
 
-from kubectl_plugin.console.drawing.svg import drawing, element
+from kubectl_plugin.console.drawing.svg import drawing, element, share
 
-_WIDTH = 1000
 _HEIGHT = 20
+# No part is narrower: what is there is seen.
+_LEAST = 0.002
 # The room beyond the largest amount.
 _BEYOND = 1.04
 # Stripes that the layout defines: what is borrowed differs without colour, too.
@@ -34,8 +35,8 @@ class Bar(msgspec.Struct, frozen=True):
 def bar(amounts: Bar, color: str, label: str) -> Markup:
     """The bar, as wide as its place. `color` is a class of `colors`."""
     largest = max(amounts.used + amounts.reserved + amounts.pending, amounts.min or 0, amounts.max or 0, 1)
-    scale = _WIDTH / (largest * _BEYOND)
-    return drawing(_parts(amounts, scale, color), _WIDTH, _HEIGHT, label, stretch=True, class_="bar")
+    scale = 1 / (largest * _BEYOND)
+    return drawing(_parts(amounts, scale, color), _HEIGHT, label, class_="bar")
 
 
 def _parts(amounts: Bar, scale: float, color: str) -> Iterator[Markup]:
@@ -62,8 +63,9 @@ def _parts(amounts: Bar, scale: float, color: str) -> Iterator[Markup]:
 
 
 def _box(x: float, width: float, kind: str, fill: str = "") -> Markup:
-    return element("rect", x=x, y=3, width=max(width, 1.0), height=_HEIGHT - 6, class_=kind, fill=fill)
+    across = {"x": share(x), "width": share(max(width, _LEAST))}
+    return element("rect", **across, y="15%", height="70%", class_=kind, fill=fill)
 
 
 def _mark(x: float, kind: str) -> Markup:
-    return element("line", x1=x, x2=x, y1=0, y2=_HEIGHT, class_=kind)
+    return element("line", x1=share(x), x2=share(x), y1=0, y2="100%", class_=kind)

@@ -11,14 +11,14 @@ from typing import Final
 import msgspec
 from markupsafe import Markup
 
-from kubectl_plugin.console.drawing.svg import drawing, element, hint, number
+from kubectl_plugin.console.drawing.svg import drawing, element, hint, number, share, stretched
 from scheduler_core.answers.showback import decimal_text
 
-_WIDTH: Final = 900
+# Of the plot, which is stretched to its place.
+_WIDTH: Final = 1000
 _HEIGHT: Final = 240
-_LEFT: Final = 64
-_RIGHT: Final = 12
-_TOP: Final = 12
+# Amounts stand on their lines.
+_TOP: Final = 20
 _BOTTOM: Final = 28
 _TICKS: Final = 4
 _HOUR: Final = 3600.0
@@ -40,11 +40,11 @@ def course(series: Sequence[Course], begin: float, unit: str, label: str, step: 
     length = max((len(item.values) for item in series), default=0)
     top = max((value for item in series for value in item.values if value is not None), default=0.0)
     ceiling = _ceiling(top)
-    parts = [*_axes(begin, step, length, ceiling, unit)]
-    for item in series:
-        parts += _drawn(item, length, ceiling)
+    parts = [part for item in series for part in _drawn(item, length, ceiling)]
     parts += _hover(series, begin, step, length)
-    return drawing(parts, _WIDTH, _HEIGHT, label, class_="course")
+    plot = stretched(parts, _WIDTH, _HEIGHT)
+    words = _axes(begin, step, length, ceiling, unit)
+    return drawing([*_lines(), plot, *words], _HEIGHT, label, class_="course")
 
 
 def _ceiling(top: float) -> float:
@@ -56,25 +56,29 @@ def _ceiling(top: float) -> float:
 
 
 def _x(position: float, length: int) -> float:
-    return _LEFT + position * (_WIDTH - _LEFT - _RIGHT) / max(length, 1)
+    return position * _WIDTH / max(length, 1)
 
 
 def _y(value: float, ceiling: float) -> float:
     return _HEIGHT - _BOTTOM - value / ceiling * (_HEIGHT - _TOP - _BOTTOM)
 
 
+def _lines() -> Iterator[Markup]:
+    for tick in range(_TICKS + 1):
+        y = _y(tick, _TICKS)
+        yield element("line", x1=0, x2="100%", y1=y, y2=y, class_="grid")
+
+
 def _axes(begin: float, step: float, length: int, ceiling: float, unit: str) -> Iterator[Markup]:
     for tick in range(_TICKS + 1):
         value = ceiling * tick / _TICKS
-        y = _y(value, ceiling)
-        yield element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid")
         words = f"{value:g}{' ' + unit if unit and tick == _TICKS else ''}"
-        yield element("text", words, x=_LEFT - 6, y=y + 4, text_anchor="end", class_="axis")
+        yield element("text", words, x=0, y=_y(value, ceiling) - 4, class_="axis")
     every = max(1, -(-length // 8))
     for position in range(0, length, every):
         moment = time.gmtime(begin + position * step)
         form = "%m-%d" if step * length > 3 * 86_400 else "%H:%M"
-        x = _x(position, length)
+        x = share(position / length)
         yield element("text", time.strftime(form, moment), x=x, y=_HEIGHT - 10, class_="axis")
 
 

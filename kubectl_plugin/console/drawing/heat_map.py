@@ -8,14 +8,13 @@ from typing import Final
 import msgspec
 from markupsafe import Markup
 
-from kubectl_plugin.console.drawing.svg import drawing, element, group, hint
+from kubectl_plugin.console.drawing.svg import element, hint
+from scheduler_core.model.printable import visible
 
 _CELL: Final = 24
 _GAP: Final = 3
 _HEAD: Final = 18
-_BLOCK_GAP: Final = 14
-_WIDTH: Final = 960
-# Room for the thick line around the first node of a row.
+# Room for the thick line around nodes at the edge.
 _EDGE: Final = 2
 # Steps of the scale: classes h0 (empty) to h5 (full).
 STEPS: Final = 5
@@ -47,25 +46,23 @@ def heat_class(share: float | None) -> str:
 
 
 def heat_map(blocks: Sequence[HeatBlock], label: str) -> Markup:
-    """The blocks side by side, in rows of a fixed width."""
+    """The blocks side by side, as many in a row as there is room for. `label` says what they show."""
     columns = _columns(max((len(block.cells) for block in blocks), default=1))
-    width = columns * (_CELL + _GAP) + _BLOCK_GAP
-    in_row = max(1, (_WIDTH - _EDGE) // width)
-    parts: list[Markup] = []
-    top = 0.0
-    for start in range(0, len(blocks), in_row):
-        row = blocks[start : start + in_row]
-        for position, block in enumerate(row):
-            place = f"translate({_EDGE + position * width} {top:.0f})"
-            parts.append(group(_block(block, columns), transform=place))
-        lines = max(-(-len(block.cells) // columns) for block in row)
-        top += _HEAD + lines * (_CELL + _GAP) + _BLOCK_GAP
-    return drawing(parts, _EDGE + in_row * width, max(top, 1.0), label, class_="heat")
+    parts = [_sheet(block, columns) for block in blocks]
+    return element("div", *parts, role="img", aria_label=visible(label), class_="heat")
 
 
 def _columns(cells: int) -> int:
     """As wide as high, as far as that goes."""
     return max(4, min(16, round(cells**0.5)))
+
+
+def _sheet(block: HeatBlock, columns: int) -> Markup:
+    lines = -(-len(block.cells) // columns)
+    width = columns * (_CELL + _GAP) - _GAP + 2 * _EDGE
+    height = _HEAD + lines * (_CELL + _GAP) - _GAP + _EDGE
+    size: dict[str, int] = {"width": width, "height": height}
+    return element("svg", *_block(block, columns), viewBox=f"{-_EDGE} 0 {width} {height}", **size)
 
 
 def _block(block: HeatBlock, columns: int) -> Iterator[Markup]:

@@ -27,36 +27,37 @@ def text(value: str) -> Markup:
     return escape(visible(value))
 
 
-def group(children: Iterable[Markup], **attributes: str | Number) -> Markup:
-    """Elements that belong together."""
-    return element("g", *children, **attributes)
-
-
-def drawing(
-    children: Iterable[Markup],
-    width: Number,
-    height: Number,
-    label: str,
-    *,
-    stretch: bool = False,
-    **attributes: str,
-) -> Markup:
+def drawing(children: Iterable[Markup], height: Number, label: str, **attributes: str) -> Markup:
     """A drawing as wide as its place. `label` says to those who cannot see it what it shows.
 
-    `stretch`: it fills its place in both directions; it must hold no text then.
+    Its unit is the pixel, so that text has one size on all screens; places across are a `share` of the width.
     """
-    size: dict[str, Number] = {} if stretch else {"width": width, "height": height}
-    if stretch:
-        attributes["preserveAspectRatio"] = "none"
+    return element(
+        "svg",
+        *children,
+        width="100%",
+        height=height,
+        role="img",
+        aria_label=visible(label),
+        **attributes,
+    )
+
+
+def stretched(children: Iterable[Markup], width: Number, height: Number) -> Markup:
+    """A part of a drawing with units of its own across: it fills the width. It must hold no text."""
     return element(
         "svg",
         *children,
         viewBox=f"0 0 {number(width)} {number(height)}",
-        role="img",
-        aria_label=visible(label),
-        **size,
-        **attributes,
+        preserveAspectRatio="none",
+        width="100%",
+        height=height,
     )
+
+
+def share(part: float) -> str:
+    """A part of the width of a drawing, from 0 to 1, as a place across."""
+    return f"{part * 100:.2f}".rstrip("0").rstrip(".") + "%"
 
 
 def number(value: Number) -> str:

@@ -18,7 +18,6 @@ from kubectl_plugin.commands.podgroup_status import facts
 from kubectl_plugin.console.access.viewer import Refused, Viewer
 from kubectl_plugin.console.cluster.questions import QuestionRefused
 from kubectl_plugin.console.cluster.recent_answers import RecentAnswers
-from kubectl_plugin.console.drawing.colors import color_class
 from kubectl_plugin.console.drawing.heat_map import heat_map
 from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
 from kubectl_plugin.console.pages.redaction import Redactor
@@ -59,6 +58,7 @@ class GangsPage(LivePage):
     def content(self, services: Services, request: PageRequest) -> Content:
         """The groups of the viewer's namespaces."""
         watch, redactor = services.watch, request.redactor(services)
+        colors = request.colors(services)
         wanted = request.params.get("q", "").strip().lower()
         with watch.cluster.lock:
             view = watch.cluster.groups(watch.unread)
@@ -68,7 +68,7 @@ class GangsPage(LivePage):
         rows = [item for item in found if wanted in f"{item.gang.ref.namespace}/{item.gang.ref.name}".lower()]
         rows.sort(key=_attention)
         values = {
-            "rows": [_row(item) for item in rows[:_MOST]],
+            "rows": [_row(item, colors.of(item.gang.ref.namespace)) for item in rows[:_MOST]],
             "more": max(0, len(rows) - _MOST),
             "count": len(rows),
             "params": {"q": wanted},
@@ -89,14 +89,14 @@ def _attention(item: GroupStatus) -> tuple[int, str, str]:
     return rank, item.gang.ref.namespace, item.gang.ref.name
 
 
-def _row(item: GroupStatus) -> dict[str, Any]:
+def _row(item: GroupStatus, color: str) -> dict[str, Any]:
     ref = item.gang.ref
     return {
         "namespace": ref.namespace,
         "name": ref.name,
         "link": name_in_links(item.gang),
         "dialect": DIALECT_NAMES[ref.dialect],
-        "color": color_class(ref.namespace),
+        "color": color,
         "phase": item.phase,
         "min": "" if item.gang.basic else item.gang.min_members,
         "census": item.census,
@@ -147,7 +147,7 @@ class GangPage(LivePage):
             "facts": [(title, words) for title, words in told if title not in ("Group", "Dialect", "Phase")],
             "gang": gang,
             "dialect": DIALECT_NAMES[gang.ref.dialect],
-            "color": color_class(namespace),
+            "color": request.colors(services).of(namespace),
             "members": list(_members(status, ranks)),
             "levels": list(ranks[0].units if ranks else ()),
             "map": heat_map(_near(drawn), f"Places of {gang.ref}") if drawn and deepest(units) else None,

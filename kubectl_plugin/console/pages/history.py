@@ -15,7 +15,7 @@ from kubectl_plugin.cluster.quota_history import prices_for, unused_prices
 from kubectl_plugin.cluster.quota_rows import resource_order
 from kubectl_plugin.console.access.viewer import Refused
 from kubectl_plugin.console.cluster.history_reader import Gap
-from kubectl_plugin.console.drawing.colors import color_class
+from kubectl_plugin.console.drawing.colors import QuotaColors
 from kubectl_plugin.console.drawing.course import Course, course
 from kubectl_plugin.console.pages.page import Content, PageRequest, Services
 from kubectl_plugin.render.quantity_text import human
@@ -74,7 +74,7 @@ class HistoryPage:
             for item in past.reclaims
             if request.viewer.sees(item.namespace) and choice.has(item.namespace)
         ]
-        charted = _charted(rows)
+        charted, colors = _charted(rows), request.colors(services)
         values = {
             "periods": list(PERIODS),
             "params": msgspec.structs.asdict(choice),
@@ -83,13 +83,13 @@ class HistoryPage:
             "namespaces": sorted({row.namespace for row in known} | {choice.namespace} - {""}),
             "resources": resource_order({row.resource for row in known} | {choice.resource} - {""}),
             "charted": charted,
-            "chart": _chart(days, period, *charted) if charted is not None else None,
-            "color": color_class(charted[0]) if charted is not None else "",
-            "rows": [_cells(row) for row in rows[:_MOST_ROWS]],
+            "chart": _chart(days, period, *charted, colors.of(charted[0])) if charted is not None else None,
+            "color": colors.of(charted[0]) if charted is not None else "",
+            "rows": [_cells(row, colors) for row in rows[:_MOST_ROWS]],
             "more": max(0, len(rows) - _MOST_ROWS),
             "currency": services.prices.currency,
             "priced": any(row.price is not None for row in rows),
-            "reclaims": list(_reclaims(reclaims)),
+            "reclaims": list(_reclaims(reclaims, colors)),
             "more_reclaims": max(0, len(reclaims) - _MOST_RECLAIMS),
             # Where something could not be read, that nothing is shown does not mean that there was nothing.
             "use_known": past.use_gap is None,
@@ -176,9 +176,8 @@ def unit_text(resource: str) -> str:
     return "GiB" if is_bytes(resource) else "cores" if resource == "cpu" else ""
 
 
-def _chart(days: Sequence[QuotaHistoryDay], period: Period, namespace: str, resource: str) -> Any:
+def _chart(days: Sequence[QuotaHistoryDay], period: Period, namespace: str, resource: str, color: str) -> Any:
     found = hourly_course(days, period, namespace, resource)
-    color = color_class(namespace)
     series = [
         Course("used", found.used, "area", color),
         Course("used within min", _within(found), "area", f"{color} own"),
@@ -201,28 +200,28 @@ def _above(base: Sequence[float | None], more: Sequence[float | None]) -> tuple[
     return tuple(None if used is None or not waits else used + waits for used, waits in pairs)
 
 
-def _cells(row: ShowbackRow) -> dict[str, Any]:
+def _cells(row: ShowbackRow, colors: QuotaColors) -> dict[str, Any]:
     hours = [decimal_text(row.hours(kind), _DECIMALS) for kind in ("used", "borrowed", "lent", "waiting")]
     return {
         "day": row.day.isoformat() if row.day is not None else "",
         "namespace": row.namespace,
         "resource": row.resource,
         "unit": unit_text(row.resource),
-        "color": color_class(row.namespace),
+        "color": colors.of(row.namespace),
         "hours": hours,
         "measured": human_duration(row.sums.measured),
         "cost": "" if row.cost is None else decimal_text(row.cost, _DECIMALS),
     }
 
 
-def _reclaims(found: Sequence[Reclaim]) -> Iterator[dict[str, Any]]:
+def _reclaims(found: Sequence[Reclaim], colors: QuotaColors) -> Iterator[dict[str, Any]]:
     """The newest first."""
     for item in list(reversed(found))[:_MOST_RECLAIMS]:
         amounts = ", ".join(f"{human(name, value)} {name}" for name, value in sorted(item.amounts.items()))
         yield {
             "time": format_time(item.time),
             "namespace": item.namespace,
-            "color": color_class(item.namespace),
+            "color": colors.of(item.namespace),
             "amounts": amounts,
             "pods": list(item.pods[:5]),
             "count": item.count,

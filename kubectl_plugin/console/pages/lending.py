@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from kubectl_plugin.cluster.quota_rows import resource_order
 from kubectl_plugin.commands.elasticquota_lending import document, shares_of
 from kubectl_plugin.console.access.viewer import Viewer
-from kubectl_plugin.console.drawing.flow import OTHERS, LoanStream, flow
+from kubectl_plugin.console.drawing.colors import QuotaColors
+from kubectl_plugin.console.drawing.flow import NOBODY, OTHERS, LoanStream, flow, kind_of, told
 from kubectl_plugin.console.pages.now import FIGURE_KINDS
 from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
-from kubectl_plugin.inspection.loans import balances, loan_rows
+from kubectl_plugin.inspection.loans import NOBODY as UNLENT
+from kubectl_plugin.inspection.loans import LoanRow, balances, loan_rows
 from kubectl_plugin.render.quantity_text import human
 from scheduler_core.quota.lending import Lending, Loan
 
 # Rows of the table of one resource.
 _MOST: Final = 200
 _LENDERS: Final = 10
+# Streams that are told to those who cannot see the picture.
+_IN_LABEL: Final = 20
 
 
 class LendingPage(LivePage):
@@ -37,8 +42,9 @@ class LendingPage(LivePage):
             found = balances(cluster.view.ledger)
             shares = shares_of(cluster.view.ledger)
         found = [item for item in (_narrowed(item, request.viewer) for item in found) if item is not None]
+        colors = request.colors(services)
         order = resource_order(item.resource for item in found)
-        values = [_resource(item) for name in order for item in found if item.resource == name]
+        values = [_resource(item, colors) for name in order for item in found if item.resource == name]
         return Content(lambda: document(found, shares), {"resources": values})
 
 
@@ -60,23 +66,41 @@ def _narrowed(lending: Lending, viewer: Viewer) -> Lending | None:
     return narrowed if narrowed.borrowed or narrowed.lent else None
 
 
-def _resource(lending: Lending) -> dict[str, Any]:
+def _resource(lending: Lending, colors: QuotaColors) -> dict[str, Any]:
     name = lending.resource
 
     def text(amount: int) -> str:
         return human(name, amount)
 
+    def named(namespace: str) -> tuple[str, str]:
+        return namespace, kind_of(namespace, colors.of)
+
     rows = list(loan_rows(lending, _LENDERS))
-    streams = [LoanStream(loan.lender, loan.borrower, loan.amount) for loan in lending.loans]
-    label = f"Loans of {name}: " + (
-        "; ".join(f"{item.lender} lends {text(item.amount)} to {item.borrower}" for item in streams[:20])
-        or "nobody lends"
-    )
+    streams = list(_streams(lending, rows))
+    label = f"Loans of {name}: " + "; ".join(told(item, text) for item in streams[:_IN_LABEL])
     return {
         "name": name,
-        "borrowed": text(sum(lending.borrowed.values())),
-        "reclaimable": text(sum(lending.reclaimable.values())),
-        "flow": flow(streams, text, label) if streams else None,
-        "rows": [(row.borrower, row.lender, text(row.amount), text(row.reclaimable)) for row in rows[:_MOST]],
+        # Of the loans below: a viewer also sees what others, without names, borrow of their quotas.
+        "borrowed": text(sum(row.amount for row in rows)),
+        "reclaimable": text(sum(row.reclaimable for row in rows)),
+        "flow": flow(streams, text, colors.of, label) if streams else None,
+        "rows": [
+            (named(row.borrower), named(_lender(row)), text(row.amount), text(row.reclaimable))
+            for row in rows[:_MOST]
+        ],
+        "unlent": NOBODY,
         "more": max(0, len(rows) - _MOST),
     }
+
+
+def _streams(lending: Lending, rows: Sequence[LoanRow]) -> Iterator[LoanStream]:
+    """All loans, and what is used without one: the blocks of borrowers are as large as what they borrow."""
+    for loan in lending.loans:
+        yield LoanStream(loan.lender, loan.borrower, loan.amount)
+    for row in rows:
+        if row.lender == UNLENT:
+            yield LoanStream(NOBODY, row.borrower, row.amount)
+
+
+def _lender(row: LoanRow) -> str:
+    return NOBODY if row.lender == UNLENT else row.lender

@@ -13,7 +13,6 @@ from kubectl_plugin.cluster.quota_figures import ResourceTotal, figures_document
 from kubectl_plugin.cluster.quota_rows import QuotaRow, resource_order
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.drawing.bars import Bar, bar
-from kubectl_plugin.console.drawing.colors import color_class
 from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
 from kubectl_plugin.console.pages.redaction import Redactor
 from kubectl_plugin.render.quantity_text import human
@@ -69,7 +68,7 @@ class NowPage(LivePage):
     def content(self, services: Services, request: PageRequest) -> Content:
         """The figures of all quotas that the viewer may see, and the totals of the cluster."""
         cluster, watch = services.watch.cluster, services.watch
-        redactor = request.redactor(services)
+        redactor, colors = request.redactor(services), request.colors(services)
         with cluster.lock:
             quotas = [
                 quota for quota in _in_order(cluster.quotas.values()) if request.viewer.sees(quota.namespace)
@@ -107,7 +106,7 @@ class NowPage(LivePage):
                 "totals": [_total(item) for item in totals or ()],
                 "groups": [_group(group) for group in trees_shown[:MOST]],
                 "more_groups": max(0, len(trees_shown) - MOST),
-                "cards": [_card(rows, redactor) for rows in shown],
+                "cards": [_card(rows, colors.of(rows[0].namespace), redactor) for rows in shown],
                 "count": len(found),
                 "start": start,
                 "most": MOST,
@@ -176,9 +175,8 @@ def _part(amount: int, whole: int) -> float:
     return max(0.0, amount / whole) if whole > 0 else 0.0
 
 
-def _card(rows: Sequence[QuotaRow], redactor: Redactor) -> QuotaCard:
+def _card(rows: Sequence[QuotaRow], color: str, redactor: Redactor) -> QuotaCard:
     first = rows[0]
-    color = color_class(first.namespace)
     return QuotaCard(
         first.namespace,
         first.name,

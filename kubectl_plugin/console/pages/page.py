@@ -12,6 +12,7 @@ from kubectl_plugin.console.cluster.advisor import Advisor
 from kubectl_plugin.console.cluster.cluster_watch import ClusterWatch
 from kubectl_plugin.console.cluster.history_reader import HistoryReader
 from kubectl_plugin.console.cluster.questions import Questions
+from kubectl_plugin.console.drawing.colors import QuotaColors
 from kubectl_plugin.console.pages.redaction import Redactor
 
 
@@ -38,6 +39,17 @@ class PageRequest:
     def redactor(self, services: Services) -> Redactor:
         """Hides the names of namespaces that the viewer may not see."""
         return Redactor.of(self.viewer, services.watch.cluster)
+
+    def colors(self, services: Services) -> QuotaColors:
+        """The colours of the quotas that the viewer may see.
+
+        They do not depend on others: a colour tells nothing of what is hidden, does not change with it, and
+        is not shared with it.
+        """
+        cluster = services.watch.cluster
+        with cluster.lock:
+            names = {quota.namespace for quota in cluster.quotas.values()}
+        return QuotaColors(name for name in names if self.viewer.sees(name))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import msgspec
 
 from kubectl_plugin.answers.queue import by_unit, document
 from kubectl_plugin.console.cluster.advisor import QUEUE_KINDS, Known
-from kubectl_plugin.console.drawing.colors import color_class
+from kubectl_plugin.console.drawing.colors import QuotaColors
 from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
 from kubectl_plugin.console.pages.redaction import Redactor
 from scheduler_core.answers.queue.advice import Advice, QueueAdvice
@@ -46,6 +46,7 @@ class QueuePage(LivePage):
     def content(self, services: Services, request: PageRequest) -> Content:
         """The waiting work of the viewer's namespaces, with its positions in the whole queue."""
         watch, redactor = services.watch, request.redactor(services)
+        colors = request.colors(services)
         if watch.blind:
             with watch.cluster.lock:
                 known = Known(told_queue(watch.cluster.simulation))
@@ -62,7 +63,9 @@ class QueuePage(LivePage):
         rows = [unit for unit in units if wanted in ("", unit.cause)]
         counts = {cause: sum(unit.cause == cause for unit in units) for cause in CAUSES}
         values = {
-            "rows": [_row(unit, told.get((unit.kind, unit.namespace, unit.name))) for unit in rows[:MOST]],
+            "rows": [
+                _row(unit, told.get((unit.kind, unit.namespace, unit.name)), colors) for unit in rows[:MOST]
+            ],
             "more": max(0, len(rows) - MOST),
             "length": len(known.queue.units),
             "pods": sum(unit.pods for unit in units),
@@ -90,12 +93,12 @@ def _shown(advice: Advice, redactor: Redactor) -> Advice:
     return msgspec.structs.replace(advice, step=step, what_if=what_if, never=redactor.text(advice.never))
 
 
-def _row(unit: WaitingUnit, advice: Advice | None) -> dict[str, Any]:
+def _row(unit: WaitingUnit, advice: Advice | None, colors: QuotaColors) -> dict[str, Any]:
     start = advice.start if advice is not None else None
     moments = [] if start is None else [start.earliest, start.median, start.latest]
     return {
         "unit": unit,
-        "color": color_class(unit.namespace),
+        "color": colors.of(unit.namespace),
         "since": format_time(unit.since),
         "words": CAUSES[unit.cause],
         "starts": [None if moment is None else format_time(moment) for moment in moments],

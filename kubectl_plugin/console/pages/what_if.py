@@ -11,7 +11,7 @@ import msgspec
 from kubectl_plugin.answers.what_if_text import bound_text
 from kubectl_plugin.cli.errors import CommandFailed
 from kubectl_plugin.console.access.viewer import Refused
-from kubectl_plugin.console.drawing.colors import color_class
+from kubectl_plugin.console.drawing.colors import QuotaColors
 from kubectl_plugin.console.pages.page import Content, PageRequest, Services
 from kubectl_plugin.live.manifests import put_objects
 from kubectl_plugin.live.suppositions import set_bound
@@ -72,7 +72,7 @@ class WhatIfPage:
         if len(form["manifest"]) > _MOST_TEXT:
             raise Refused(413, f"the manifest is longer than {_MOST_TEXT} characters")
         found = services.questions.ask("what if", _question(form), Comparison, seconds=_SECONDS)
-        values |= {"found": found, "view": _view(found)}
+        values |= {"found": found, "view": _view(found, request.colors(services))}
         return Content(lambda: msgspec.to_builtins(found), values)
 
 
@@ -99,7 +99,7 @@ def _question(form: Mapping[str, str]) -> Any:
     return question
 
 
-def _view(found: Comparison) -> dict[str, Any]:
+def _view(found: Comparison, colors: QuotaColors) -> dict[str, Any]:
     lists = {
         "starts": [f"{item.pod} on {item.node}" for item in found.starts],
         "moves": [f"{item.pod} to {item.node}" for item in found.moved],
@@ -116,13 +116,13 @@ def _view(found: Comparison) -> dict[str, Any]:
             for name, items in lists.items()
             if items
         ],
-        "quotas": list(_quotas(found)),
+        "quotas": list(_quotas(found, colors)),
         "waiting": (len(found.before.waiting), len(found.after.waiting)),
         "groups": list(_groups(found)),
     }
 
 
-def _quotas(found: Comparison) -> Iterator[dict[str, str]]:
+def _quotas(found: Comparison, colors: QuotaColors) -> Iterator[dict[str, str]]:
     """The quotas whose use or bounds differ, side by side."""
     was = {(item.namespace, item.name): item for item in found.before.quotas}
     for quota in found.after.quotas:
@@ -134,7 +134,7 @@ def _quotas(found: Comparison) -> Iterator[dict[str, str]]:
                 yield {
                     "namespace": quota.namespace,
                     "resource": name,
-                    "color": color_class(quota.namespace),
+                    "color": colors.of(quota.namespace),
                     "before": before,
                     "after": after,
                 }

@@ -6,6 +6,7 @@ its own. A fragment whose content did not change is answered with 304.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,6 +31,8 @@ from scheduler_core.model.printable import visible, visible_lines
 _HTML: Final = "text/html; charset=utf-8"
 _TEXT: Final = "text/plain; charset=utf-8"
 _MOST_FORM: Final = 1 << 20
+# Times as Muster writes them.
+_TIMES: Final = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 # Seconds that the first request waits for the cluster to be read.
 _FIRST_SECONDS: Final = 2.0
 _STATIC: Final = {
@@ -49,6 +52,8 @@ def create_app(services: Services, gate: Gate, pages: Sequence[ConsolePage], hos
     # Everything that is shown came from the cluster: no name may turn the direction of text or hide in it.
     environment.finalize = lambda value: visible(value) if type(value) is str else value
     environment.filters["moment"] = moment
+    environment.filters["moments"] = moments
+    environment.filters["path"] = path
     environment.filters["lines"] = lines
     front = _Front(services, gate, pages, hosts)
     app.before_request(front.check)
@@ -69,6 +74,17 @@ def create_app(services: Services, gate: Gate, pages: Sequence[ConsolePage], hos
 def moment(text: str) -> Markup:
     """A time that the script shows as an age; without script it stays as it is."""
     return Markup('<time datetime="{0}">{0}</time>').format(visible(text))
+
+
+def moments(text: str) -> Markup:
+    """A text with the times in it as `moment` gives them."""
+    parts = _TIMES.split(text)
+    return Markup().join(moment(part) if number % 2 else visible(part) for number, part in enumerate(parts))
+
+
+def path(name: str) -> Markup:
+    """A name that breaks behind its slashes, where there is little room."""
+    return Markup("/<wbr>").join(visible(name).split("/"))
 
 
 def lines(text: str) -> Markup:

@@ -126,7 +126,7 @@ def test_a_tenant_sees_no_name_of_another_namespace(scene: Scene) -> None:
     assert {item["namespace"] for item in now["quotas"]} == {scene.mine}
     assert now["totals"][0]["min"] == "8"
     (loans,) = scene.session("tenant").ask("/lending?format=json").json()["lending"]
-    assert {(item["lender"], item["borrower"]) for item in loans["loans"]} == {("others", scene.mine)}
+    assert {(item["lender"], item["borrower"]) for item in loans["loans"]} == {("(others)", scene.mine)}
     queue = scene.session("tenant").ask("/queue?format=json").json()
     assert (queue["waiting"], queue["length"]) == ([], 1)
     hidden = scene.session("tenant").ask(f"/gangs/{scene.other}/incubator.doubloon")

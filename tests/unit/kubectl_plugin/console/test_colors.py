@@ -8,8 +8,13 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kubectl_plugin.console.drawing.colors import COLORS, color_class
+from kubectl_plugin.console.access.viewer import Viewer
+from kubectl_plugin.console.drawing.colors import COLORS, MARKS, UNOWNED, QuotaColors
+from tests.support.builders import make_quota
+from tests.support.console_scene import Scene
 
 CSS = files("kubectl_plugin.console").joinpath("static", "console.css").read_text()
 # Distance in Lab (CIE76) of any two hues. 2.3 is just noticeable side by side.
@@ -90,9 +95,50 @@ def test_text_can_be_read(dark: bool, text: str, ground: str) -> None:
 def test_bars_stand_out(dark: bool) -> None:
     """WCAG 2.2, 1.4.11: parts of a picture."""
     colors = palette(dark)
-    weak = {n: contrast(colors[f"q{n}"], colors["raised"]) for n in range(COLORS)}
+    names = [*(f"q{number}" for number in range(COLORS)), UNOWNED, "nobody"]
+    weak = {name: contrast(colors[name], colors["raised"]) for name in names}
     assert {n: value for n, value in weak.items() if value < 3} == {}
 
 
+def colors(*names: str) -> list[str]:
+    found = QuotaColors(names)
+    return [found.of(name) for name in names]
+
+
 def test_a_quota_has_one_colour_for_ever() -> None:
-    assert [color_class(name) for name in ("team-a", "team-b", "astro", "deep")] == ["q1", "q9", "q1", "q5"]
+    assert colors("team-a", "team-b", "deep") == ["q1", "q9", "q5"]
+
+
+def test_quotas_whose_names_collide_have_different_colours() -> None:
+    """Their hashes are those of team-b and of team-a; the first by name has the colour of the hash."""
+    assert colors("team-b") == colors("team-c") == ["q9"]
+    assert colors("team-a", "team-b", "team-c") == ["q1", "q9", "q0"]
+    assert colors("team-a", "astro") == ["q2", "q1"]
+
+
+@given(st.sets(st.text(max_size=20), max_size=60))
+def test_no_two_quotas_look_alike_as_long_as_that_can_be(names: set[str]) -> None:
+    found = colors(*sorted(names))
+    assert len(set(found)) == min(len(names), COLORS * MARKS)
+    assert found == colors(*sorted(names, reverse=True))[::-1]
+
+
+@given(st.sets(st.text(max_size=20), min_size=1, max_size=COLORS), st.data())
+def test_a_quota_that_goes_leaves_most_colours(names: set[str], data: st.DataObject) -> None:
+    """Only names that gave way to another change."""
+    gone = data.draw(st.sampled_from(sorted(names)))
+    before, after = QuotaColors(names), QuotaColors(names - {gone})
+    kept = {name for name in names - {gone} if QuotaColors([name]).of(name) == before.of(name)}
+    assert {name for name in kept if after.of(name) != before.of(name)} == set()
+
+
+def test_a_namespace_without_a_quota_is_grey() -> None:
+    assert QuotaColors(["team-a"]).of("team-b") == UNOWNED
+
+
+def test_colours_depend_on_what_the_viewer_sees_only() -> None:
+    scene = Scene([make_quota(f"{name}/quota").min(cpu=1).max(cpu=2).dict() for name in ("team-b", "team-c")])
+    for viewer, color in ((Viewer("boss"), "q0"), (Viewer("user", frozenset({"team-c"})), "q9")):
+        with scene.as_viewer(viewer) as client:
+            page = client.get("/now").text
+        assert f'<i class="dot {color}" aria-hidden="true"></i><span>team-c</span>' in page

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubectl_plugin.console.drawing.bars import Bar, bar
+from kubectl_plugin.console.drawing.colors import QuotaColors
 from kubectl_plugin.console.drawing.course import Course, course
 from kubectl_plugin.console.drawing.flow import OTHERS, LoanStream, flow
 from kubectl_plugin.console.drawing.heat_map import HeatBlock, HeatCell, heat_class, heat_map
@@ -25,7 +26,12 @@ def parsed(drawing: object) -> ET.Element:
 
 def widths(drawing: object, kind: str) -> list[float]:
     found = parsed(drawing).iter("rect")
-    return [float(item.get("width", "0")) for item in found if kind in (item.get("class") or "").split()]
+    return [share(item, "width") for item in found if kind in (item.get("class") or "").split()]
+
+
+def share(item: ET.Element, name: str) -> float:
+    """A place across, in percent."""
+    return float(item.get(name, "0%").removesuffix("%"))
 
 
 @given(st.lists(_amounts, min_size=6, max_size=6), _texts)
@@ -33,32 +39,32 @@ def test_any_bar_is_well_formed(amounts: list[int], label: str) -> None:
     used, borrowed, reserved, pending, low, high = amounts
     drawn = parsed(bar(Bar(max(used, borrowed), borrowed, reserved, pending, low, high), "q1", label))
     for item in drawn.iter("rect"):
-        assert 0 <= float(item.get("x", "0")) <= 1000
-        assert float(item.get("x", "0")) + float(item.get("width", "0")) <= 1002
+        assert 0 <= share(item, "x") <= 100
+        assert share(item, "x") + share(item, "width") <= 100.3
 
 
 def test_the_parts_of_a_bar_are_as_long_as_their_amounts() -> None:
     drawn = bar(Bar(used=30, borrowed=10, reserved=5, pending=20, min=20, max=60), "q1", "x")
     (own,) = widths(drawn, "use")
-    assert widths(drawn, "borrowed") == [pytest.approx(own / 2, abs=0.2)]
-    assert widths(drawn, "reserved") == [pytest.approx(own / 4, abs=0.2)]
-    assert widths(drawn, "pending") == [pytest.approx(own, abs=0.2)]
-    marks = {item.get("class"): float(item.get("x1", "0")) for item in parsed(drawn).iter("line")}
-    assert marks["max"] == pytest.approx(marks["min"] * 3, abs=0.3)
-    assert marks["min"] == pytest.approx(own, abs=0.2)
+    assert widths(drawn, "borrowed") == [pytest.approx(own / 2, abs=0.02)]
+    assert widths(drawn, "reserved") == [pytest.approx(own / 4, abs=0.02)]
+    assert widths(drawn, "pending") == [pytest.approx(own, abs=0.02)]
+    marks = {item.get("class"): share(item, "x1") for item in parsed(drawn).iter("line")}
+    assert marks["max"] == pytest.approx(marks["min"] * 3, abs=0.03)
+    assert marks["min"] == pytest.approx(own, abs=0.02)
 
 
 @given(st.lists(st.tuples(_texts, _texts, st.integers(1, 2**62)), max_size=40))
 def test_any_flow_is_well_formed_and_loses_nothing(loans: list[tuple[str, str, int]]) -> None:
     streams = [LoanStream(*loan) for loan in loans]
-    drawn = parsed(flow(streams, str, "loans"))
+    drawn = parsed(flow(streams, str, QuotaColors(()).of, "loans"))
     assert len(list(drawn.iter("rect"))) <= 24
     assert len(list(drawn.iter("path"))) <= 144
 
 
 def test_small_lenders_are_drawn_as_one() -> None:
     streams = [LoanStream(f"lender-{i:02}", "borrower", i + 1) for i in range(20)]
-    drawn = parsed(flow(streams, str, "loans"))
+    drawn = parsed(flow(streams, str, QuotaColors(()).of, "loans"))
     names = [text.findtext("title") for text in drawn.iter("text")]
     assert names.count(OTHERS) == 1
     assert len(names) == 13

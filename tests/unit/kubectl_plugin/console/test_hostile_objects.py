@@ -17,7 +17,7 @@ from scheduler_core.errors import ModelError
 from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.console_scene import Raw, Scene
 
-VOID = frozenset({"meta", "link", "input", "br", "option"})
+VOID = frozenset({"meta", "link", "input", "br", "wbr", "option"})
 SCRIPT = "</title></style><script>alert(1)</script>"
 # Strings where the API server does not look: annotations, data, statuses, messages, names of resources.
 HOSTILE = (
