@@ -94,7 +94,7 @@ def test_any_course_is_well_formed(values: list[float | None], name: str) -> Non
     assert len(hover) == gaps + sum(value is not None for value in values)
     if values:
         total = sum(float(item.get("width", "0")) for item in hover)
-        assert total == pytest.approx(900 - 64 - 12, abs=0.2 * len(hover))
+        assert total == pytest.approx(1000, abs=0.2 * len(hover))
 
 
 def test_a_gap_is_a_gap() -> None:

@@ -219,7 +219,7 @@ def test_the_choice_narrows_table_csv_and_json(scene: Scene, client: FlaskClient
         assert len(table(client, f"&{query}")) == len(rows(client, f"&{query}")) == count
         page = client.get(f"/history?{query}").text
         hours_table = page.partition('id="hours"')[2].partition("</section>")[0]
-        assert hours_table.count("<tr>") == 1 + count
+        assert hours_table.count('<tr role="row">') == 1 + count
         # The links lead to what is shown.
         for link in re.findall(r'href="(\?[^"]*format=csv)"', page):
             assert len(table(client, "&" + link[1:].replace("&amp;", "&"))) == count
