@@ -61,10 +61,15 @@ def capacity_of(nodes: Iterable[Node]) -> dict[str, int]:
     return total
 
 
-def figures_document(rows: Iterable[QuotaRow], totals: Sequence[ResourceTotal] | None) -> dict[str, Any]:
-    """The rows, and the totals where the whole cluster is known (else None), with exact quantities."""
+def figures_document(
+    rows: Iterable[QuotaRow] | None, totals: Sequence[ResourceTotal] | None
+) -> dict[str, Any]:
+    """The rows (None: no quota could be read), and the totals where the whole cluster is known (else None).
+
+    Quantities are exact.
+    """
     return {
-        "quotas": [figure(row) for row in rows if row.resource],
+        "quotas": None if rows is None else [figure(row) for row in rows if row.resource],
         "totals": None if totals is None else [_total(item) for item in totals],
     }
 

@@ -76,6 +76,11 @@ class ClusterWatch:
         found = [feed for feed in self.feeds if feed.resource.plural == plural]
         return all(not (feed.missing if everywhere else feed.absent) for feed in found)
 
+    def lists_in(self, plural: str, namespace: str) -> bool:
+        """Whether all objects of a kind in a namespace are watched."""
+        found = [feed for feed in self.feeds if feed.resource.plural == plural]
+        return all(not feed.absent and feed.scope.namespace in ("", namespace) for feed in found)
+
     @property
     def reclaims_in(self) -> str:
         """The namespace whose quotas may be read; empty for all."""

@@ -16,6 +16,8 @@ from scheduler_core.answers.queue.advice import Advice, QueueAdvice
 from scheduler_core.answers.queue.waiting import WaitingUnit, told_queue
 from scheduler_core.model.timestamps import format_time
 
+# What depends on a run of the scheduler.
+_BLIND: Final = "what waits, in which order and until when is not known, or only in part"
 # Rows of the table.
 MOST: Final = 200
 
@@ -65,6 +67,7 @@ class QueuePage(LivePage):
             "rows": [_row(unit, told.get((unit.kind, unit.namespace, unit.name))) for unit in rows[:MOST]],
             "more": max(0, len(rows) - MOST),
             "length": len(known.queue.units),
+            "known": watch.lists("pods"),
             "pods": sum(unit.pods for unit in units),
             "counts": {cause: count for cause, count in counts.items() if count},
             "causes": CAUSES,
@@ -73,6 +76,8 @@ class QueuePage(LivePage):
             "starting": known.queue.starting,
         }
         lacks = (redactor.text(known.problem),) if known.problem else ()
+        if watch.blind:
+            lacks = (f"you may not list {', '.join(watch.blind)}: {_BLIND}", *lacks)
         make = partial(document, known.queue, units, advice, watch.blind)
         return Content(make, values, lacks, current=known.current)
 
