@@ -123,10 +123,15 @@ class _Front:
             raise Refused(403, problem)
 
     def start(self, first: str) -> Any:
-        """The link of the command: it is exchanged for a cookie."""
+        """The link of the command: it is exchanged for a cookie.
+
+        The answer is a page that goes on by itself. Browsers do not send a Strict cookie on a redirect of a
+        request that another site began, such as a terminal in a web page.
+        """
         token = request.args.get("token", "")
         if token and not self._gate.takes_tokens:
-            return self._with_session(redirect(first, 303), self._gate.open(token))
+            body = render_template("entered.html", first=first)
+            return self._with_session(Response(body, content_type=_HTML), self._gate.open(token))
         self._viewer()
         return redirect(first, 303)
 

@@ -1,0 +1,45 @@
+"""The link of `kubectl elasticquota ui`: what it answers, and what uses it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from flask.testing import FlaskClient
+
+from kubectl_plugin.console.access.local import LocalGate
+from kubectl_plugin.console.pages.all import all_pages
+from kubectl_plugin.console.web.app import create_app
+from tests.support.console_scene import Scene
+
+CROSS_SITE = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+
+class Linked(NamedTuple):
+    """A browser that has come nowhere yet, and the link."""
+
+    browser: FlaskClient
+    link: str
+
+
+@pytest.fixture
+def linked() -> Iterator[Linked]:
+    """A console with an unused link."""
+    gate = LocalGate()
+    app = create_app(Scene().services, gate, all_pages(), frozenset())
+    app.testing = True
+    with app.test_client() as browser:
+        yield Linked(browser, f"/?token={gate.token}")
+
+
+def test_the_link_works_from_a_page_of_another_site(linked: Linked) -> None:
+    """A redirect would not bring the Strict cookie: the answer is a page, which goes on by itself."""
+    entered = linked.browser.get(linked.link, headers=CROSS_SITE)
+    assert entered.status_code == 200
+    assert '<meta http-equiv="refresh" content="0; url=/now">' in entered.text
+    assert '<a href="/now">' in entered.text
+    assert "SameSite=Strict" in entered.headers["Set-Cookie"]
+    assert "default-src 'none'" in entered.headers["Content-Security-Policy"]
+    assert linked.browser.get("/now").status_code == 200
+    assert linked.browser.get(linked.link).status_code == 403
