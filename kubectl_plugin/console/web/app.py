@@ -131,13 +131,16 @@ class _Front:
         token = request.args.get("token", "")
         if token and not self._gate.takes_tokens:
             body = render_template("entered.html", first=first)
+            if request.method == "HEAD":
+                # Who only looks at the link, such as the preview of a chat, must not use it up.
+                return Response(body, content_type=_HTML)
             return self._with_session(Response(body, content_type=_HTML), self._gate.open(token))
         self._viewer()
         return redirect(first, 303)
 
     def login(self, first: str) -> Any:
         """The form for a token, and its answer."""
-        if request.method == "GET":
+        if request.method != "POST":
             return Response(render_template("login.html", problem=""), content_type=_HTML)
         return self._with_session(redirect(first, 303), self._gate.open(request.form.get("token", "")))
 

@@ -9,6 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from kubectl_plugin.console.access.local import LocalGate
+from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.pages.all import all_pages
 from kubectl_plugin.console.web.app import create_app
 from tests.support.console_scene import Scene
@@ -43,3 +44,16 @@ def test_the_link_works_from_a_page_of_another_site(linked: Linked) -> None:
     assert "default-src 'none'" in entered.headers["Content-Security-Policy"]
     assert linked.browser.get("/now").status_code == 200
     assert linked.browser.get(linked.link).status_code == 403
+
+
+def test_a_look_at_the_link_does_not_use_it_up(linked: Linked) -> None:
+    for link in (linked.link, "/?token=wrong"):
+        looked = linked.browser.head(link)
+        assert (looked.status_code, looked.headers.get("Set-Cookie")) == (200, None)
+    assert linked.browser.get("/now").status_code == 403
+    assert linked.browser.get(linked.link).status_code == 200
+
+
+def test_a_look_at_the_form_for_tokens_is_no_attempt_to_log_in() -> None:
+    with Scene().as_viewer(Viewer("")) as client:
+        assert client.head("/login").status_code == 200
