@@ -160,9 +160,15 @@ class _Front:
 
     def show(self, page: ConsolePage, **path: str) -> Any:
         """A page, its fragment, or its document."""
+        ready = self._services.watch.ready
+        early = not ready.is_set()
         viewer = self._viewer()
-        if not self._services.watch.ready.wait(_FIRST_SECONDS):
-            return self._still_reading(page, viewer)
+        if early:
+            # Strangers do not get so far: each request that waits keeps a thread of the server.
+            if not ready.wait(_FIRST_SECONDS):
+                return self._still_reading(page, viewer)
+            # Rights are asked for by namespace, and which there are is known only now.
+            viewer = self._viewer()
         form = request.args.get("format", "")
         fragment = "fragment" in request.args
         if form not in ("", "json", "csv"):
@@ -246,8 +252,13 @@ class _Front:
     def _still_reading(self, page: ConsolePage, viewer: Viewer) -> Response:
         """A page that loads itself again, until the cluster was read."""
         values = {"lacks": (), "problem": ""}
+        headers = {"Refresh": "1", "Retry-After": "1"}
+        if request.args.get("format"):
+            refused = self.refuse(Refused(503, "the cluster is being read"))
+            refused.headers.update(headers)
+            return refused
         body = self._html("waiting.html", page, viewer, "", values, "fragment" in request.args)
-        return Response(body, 503, {"Refresh": "1"}, content_type=_HTML)
+        return Response(body, 503, headers, content_type=_HTML)
 
     def _viewer(self) -> Viewer:
         return self._gate.viewer(dict(request.cookies), request.environ)
