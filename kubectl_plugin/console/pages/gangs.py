@@ -37,14 +37,13 @@ from scheduler_core.decoding import decode
 from scheduler_core.model.groups.gang import DIALECT_NAMES, Gang
 from scheduler_core.model.timestamps import format_time
 from scheduler_core.model.watched import COMPOSITES
+from scheduler_core.printing.counts import names_text
 
 GROUP_KINDS: Final = frozenset(
     {"pods", "podgroups", "configmaps", "nodes", "reservationledgers", "elasticquotas", "compositepodgroups"}
 )
 _GROUP_KIND_NAMES: Final = frozenset(map(kind_name, (*GROUP_RESOURCES.values(), COMPOSITES[0])))
 _WITHOUT_PODS: Final = "phases and members are not known"
-# Namespaces that a notice names.
-_NAMED: Final = 5
 # Rows of the list, and members of a group that are listed one by one.
 _MOST: Final = 200
 # Phases in the order of the list: first what needs attention.
@@ -92,8 +91,7 @@ def _lacks(hidden: Sequence[str], found: Sequence[GroupStatus]) -> Iterator[str]
         yield f"you may not list {', '.join(hidden)}: there may be groups that are not shown"
     blind = sorted({item.gang.ref.namespace for item in found if not item.counted})
     if blind:
-        where = ", ".join(blind[:_NAMED]) + (", ..." if len(blind) > _NAMED else "")
-        yield f"you may not list pods in {where}: {_WITHOUT_PODS}"
+        yield f"you may not list pods in {names_text(blind)}: {_WITHOUT_PODS}"
 
 
 def _status(view: GroupView, gang: Gang, watch: ClusterWatch, viewer: Viewer) -> GroupStatus:

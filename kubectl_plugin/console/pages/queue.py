@@ -68,6 +68,8 @@ class QueuePage(LivePage):
             "more": max(0, len(rows) - MOST),
             "length": len(known.queue.units),
             "known": watch.lists("pods"),
+            "whole": watch.lists("pods", everywhere=True),
+            "ordered": not watch.blind,
             "pods": sum(unit.pods for unit in units),
             "counts": {cause: count for cause, count in counts.items() if count},
             "causes": CAUSES,

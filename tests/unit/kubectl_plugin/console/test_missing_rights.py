@@ -87,6 +87,35 @@ def test_a_kind_that_may_not_be_listed_is_not_told_to_be_empty(scene: Scene, plu
         assert f"you may not list {plural}" in client.get(path).text.partition("<details")[0]
 
 
+@pytest.mark.parametrize(
+    ("denied", "but", "told"),
+    [
+        ("pods", "a", "</b> piece of work waits in the namespaces that you may list; "),
+        ("nodes", "", "</b> piece of work waits in the cluster; its place in the queue is not known: 1 pod."),
+    ],
+)
+def test_a_part_of_the_queue_is_not_told_to_be_all_of_it(
+    scene: Scene, denied: str, but: str, told: str
+) -> None:
+    scene.watch.deny(denied, but)
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        nothing = "Nothing waits in the namespaces that you may list." if but else "Nothing waits."
+        assert nothing in client.get("/queue").text
+        scene.watch.put(make_pod("a/p").requests(cpu=1).dict())
+        page = client.get("/queue").text
+    assert told in page
+    assert "in the order in which" not in page
+    assert f"you may not list {denied}" in page.partition("<table")[0]
+
+
+def test_one_pod_is_one_pod(scene: Scene) -> None:
+    scene.watch.put(make_pod("a/p").requests(cpu=100).dict())
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        assert "in the order in which the scheduler tries them: 1 pod." in client.get("/queue").text
+    with scene.as_viewer(Viewer("user", frozenset("a"))) as client:
+        assert "tries them: 1 pod of them is yours to see." in client.get("/queue").text
+
+
 def test_amounts_of_other_namespaces_are_not_known(scene: Scene) -> None:
     """Who may list ResourceQuotas in one namespace does not know that others have none."""
     scene.watch.deny("resourcequotas", "a")
