@@ -47,7 +47,7 @@ class SceneWatch:
         self.blind: tuple[str, ...] = ()
         self.unread: tuple[str, ...] = ()
         self.whole_use = True
-        self.told = ""
+        self.told = self.uninstalled = ""
         # Kinds that are watched in one namespace, or, if that is empty, nowhere.
         self.only: dict[str, str] = {}
         self.client = SimpleNamespace(session=SimpleNamespace(endpoint=SimpleNamespace(server="https://api")))
@@ -73,6 +73,11 @@ class SceneWatch:
         if plural in ("pods", "nodes", "elasticquotas"):
             self.blind = (*self.blind, name)
         self.whole_use = self.whole_use and plural not in ("pods", "elasticquotas")
+
+    @property
+    def hindrance(self) -> str:
+        """What was denied."""
+        return f"you may not list {', '.join(self.blind)}" if self.blind else ""
 
     def trouble(self) -> str:
         """What a test says."""

@@ -79,7 +79,7 @@ class QueuePage(LivePage):
         }
         lacks = (redactor.text(known.problem),) if known.problem else ()
         if watch.blind:
-            lacks = (f"you may not list {', '.join(watch.blind)}: {_BLIND}", *lacks)
+            lacks = (f"{watch.hindrance}: {_BLIND}", *lacks)
         make = partial(document, known.queue, units, advice, watch.blind)
         return Content(make, values, lacks, current=known.current)
 

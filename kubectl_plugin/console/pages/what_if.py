@@ -23,6 +23,7 @@ from scheduler_core.answers.worlds import World
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.simulate.scenario import load_documents
 
+_WHOLE: Final = "nodes, and pods and quotas of all namespaces"
 _SECONDS: Final = 30.0
 _MOST_TEXT: Final = 200_000
 _MOST_ROWS: Final = 100
@@ -56,16 +57,17 @@ class WhatIfPage:
                 if request.viewer.sees(quota.namespace)
                 for name in sorted({*quota.min, *quota.max})
             ]
-        unread = services.watch.blind
+        unread, why = services.watch.blind, [services.watch.hindrance]
         if not request.viewer.whole:
-            unread = (*unread, "nodes, and pods and quotas of all namespaces")
+            unread = (*unread, _WHOLE)
+            why.append(f"you may not list {_WHOLE}")
         form = {
             key: request.form.get(key, request.params.get(key, ""))
             for key in ("set", "manifest", "namespace")
         }
         values: dict[str, Any] = {"bounds": bounds, "form": form, "found": None}
         if unread:
-            lacks = (f"nothing can be tried: you may not list {', '.join(unread)}",)
+            lacks = (f"nothing can be tried: {'; '.join(filter(None, why))}",)
             return Content(lambda: {"unread": list(unread)}, values, lacks)
         if not (form["set"].strip() or form["manifest"].strip()):
             return Content(dict, values)

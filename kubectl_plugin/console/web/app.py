@@ -160,7 +160,8 @@ class _Front:
 
     def show(self, page: ConsolePage, **path: str) -> Any:
         """A page, its fragment, or its document."""
-        ready = self._services.watch.ready
+        watch = self._services.watch
+        ready = watch.ready
         early = not ready.is_set()
         viewer = self._viewer()
         if early:
@@ -184,7 +185,7 @@ class _Front:
             *sorted(params.items()),
             *sorted(path.items()),
         )
-        version = (page.version(self._services), self._services.watch.trouble())
+        version = (page.version(self._services), watch.trouble(), watch.uninstalled)
         answer = self._answers.get(key, version)
         if answer is None:
             answer, current = self._made(page, asked, form, fragment)
@@ -245,6 +246,7 @@ class _Front:
             trouble=Redactor.of(viewer, watch.cluster).text(trouble) if trouble else "",
             # What the console in the cluster may not list is its own matter, not the viewer's.
             unread=() if self._gate.takes_tokens else watch.unread,
+            uninstalled=watch.uninstalled,
             takes_tokens=self._gate.takes_tokens,
             live=page is not None and not page.posts,
         )
