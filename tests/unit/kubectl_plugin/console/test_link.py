@@ -12,6 +12,7 @@ from kubectl_plugin.console.access.local import LocalGate
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.pages.all import all_pages
 from kubectl_plugin.console.web.app import create_app
+from kubectl_plugin.console.web.local_console import hosts_of
 from tests.support.console_scene import Scene
 
 CROSS_SITE = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
@@ -57,3 +58,17 @@ def test_a_look_at_the_link_does_not_use_it_up(linked: Linked) -> None:
 def test_a_look_at_the_form_for_tokens_is_no_attempt_to_log_in() -> None:
     with Scene().as_viewer(Viewer("")) as client:
         assert client.head("/login").status_code == 200
+
+
+@pytest.mark.parametrize(("port", "answers"), [(80, 200), (8080, 403)])
+def test_clients_leave_the_port_of_http_out(port: int, answers: int) -> None:
+    gate = LocalGate()
+    app = create_app(Scene().services, gate, all_pages(), hosts_of(port))
+    with app.test_client() as browser:
+        link = f"/?token={gate.token}"
+        assert browser.get(link, headers={"Host": "127.0.0.1"}).status_code == answers
+        # The origin has no port, either; without the cookie, it is the session that is missing.
+        origin = {"Host": "localhost", "Origin": "http://localhost"}
+        told = "open the link" if port == 80 else "does not answer as"
+        assert told in browser.post("/what-if", headers=origin, base_url="http://other").text
+        assert browser.get("/now", headers={"Host": "example.com"}).status_code == 403
