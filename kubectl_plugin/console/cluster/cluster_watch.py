@@ -12,7 +12,7 @@ from typing import Final
 from kubectl_plugin.cli.errors import describe
 from kubectl_plugin.cluster.reading import kind_name
 from kubectl_plugin.cluster.reflectors import Reflectors
-from kubectl_plugin.console.cluster.feeds import Feed, blind, feeds
+from kubectl_plugin.console.cluster.feeds import Feed, blind, feeds, unread
 from kubectl_plugin.console.cluster.live_cluster import LiveCluster
 from kubectl_plugin.live.configuration import config_of_cluster, config_of_file
 from scheduler_core.engine.profile_settings import wants_composites
@@ -85,7 +85,7 @@ class ClusterWatch:
     @property
     def unread(self) -> tuple[str, ...]:
         """All that the identity may not list."""
-        return tuple(feed.missing for feed in self.feeds if feed.missing)
+        return unread(self.feeds)
 
     def lists(self, plural: str, *, everywhere: bool = False) -> bool:
         """Whether a kind is watched; `everywhere`: in all namespaces."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubectl_plugin.cluster.reading import ListClient, ListScope, kind_name
+from kubectl_plugin.cluster.reading import ListClient, ListScope, kind_name, kind_outside
 from kubectl_plugin.console.cluster.packed import ObjectPacker
 from kubectl_plugin.live.lists import BESIDE
 from kubectl_plugin.live.run_times import finished_pod, job_times
@@ -51,8 +51,7 @@ class Feed(msgspec.Struct, frozen=True):
         """What of the kind is not known, for people; empty if all objects of the cluster are."""
         if self.denied:
             return kind_name(self.resource)
-        namespace = self.scope.namespace
-        return f"{kind_name(self.resource)} outside {namespace} namespace" if namespace else ""
+        return kind_outside(self.resource, self.scope.namespace) if self.scope.namespace else ""
 
 
 def feeds(client: ListClient, namespace: str, *, composites: bool) -> list[Feed]:
@@ -68,7 +67,12 @@ def feeds(client: ListClient, namespace: str, *, composites: bool) -> list[Feed]
 def blind(found: Sequence[Feed]) -> tuple[str, ...]:
     """What no run of the scheduler can do without, and the user may not list."""
     needed = {"nodes", PODS.plural, ELASTIC_QUOTAS.plural}
-    return tuple(feed.missing for feed in found if feed.missing and feed.resource.plural in needed)
+    return unread([feed for feed in found if feed.resource.plural in needed])
+
+
+def unread(found: Sequence[Feed]) -> tuple[str, ...]:
+    """All that the user may not list; a kind of several feeds is named once."""
+    return tuple(dict.fromkeys(feed.missing for feed in found if feed.missing))
 
 
 def wanted_feeds(*, composites: bool) -> Iterator[Feed]:
