@@ -18,6 +18,8 @@ from scheduler_core.model.timestamps import format_time
 
 # What depends on a run of the scheduler.
 _BLIND: Final = "what waits, in which order and until when is not known, or only in part"
+# The document before the first answer.
+_UNANSWERED: Final = dict.fromkeys(("length", "startingPods", "evictedPods", "waiting"))
 # Rows of the table.
 MOST: Final = 200
 
@@ -81,7 +83,14 @@ class QueuePage(LivePage):
         if watch.blind:
             lacks = (f"{watch.hindrance}: {_BLIND}", *lacks)
         make = partial(document, known.queue, units, advice, watch.blind)
-        return Content(make, values, lacks, current=known.current)
+        return Content(
+            (lambda: _UNANSWERED) if known.problem and not known.serial else make,
+            values,
+            lacks,
+            current=known.current,
+            stale=redactor.text(known.problem),
+            searching="starts, step" if known.searching else "",
+        )
 
 
 def _told(unit: WaitingUnit, redactor: Redactor, *, nodes: bool) -> WaitingUnit:

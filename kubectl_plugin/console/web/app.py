@@ -21,7 +21,7 @@ from kubectl_plugin.cli.errors import describe
 from kubectl_plugin.console.access.viewer import Gate, Refused, Viewer
 from kubectl_plugin.console.pages.page import ConsolePage, Content, PageRequest, Services
 from kubectl_plugin.console.pages.redaction import Redactor
-from kubectl_plugin.console.web.answers import HEADERS, AnswerCache, CachedAnswer, etag_of
+from kubectl_plugin.console.web.answers import HEADERS, AnswerCache, CachedAnswer, etag_of, words_header
 from kubectl_plugin.console.web.origins import origin_problem
 from kubectl_plugin.render.structured import encoded
 from scheduler_core.errors import MusterError
@@ -100,8 +100,8 @@ def _respond(answer: CachedAnswer) -> Response:
     """The answer, or 304 if the browser has it."""
     quoted = f'"{answer.etag}"'
     if request.headers.get("If-None-Match", "") == quoted:
-        return Response(status=304, headers={"ETag": quoted})
-    return Response(answer.body, content_type=answer.kind, headers={"ETag": quoted})
+        return Response(status=304, headers=[("ETag", quoted), *answer.headers])
+    return Response(answer.body, content_type=answer.kind, headers=[("ETag", quoted), *answer.headers])
 
 
 class _Front:
@@ -205,17 +205,23 @@ class _Front:
             if form or not page.posts:
                 raise Refused(422, problem) from None
             content = self._blank(page, asked)
+        # Documents are those of the command line, which has no field for that.
+        headers = (
+            *words_header("X-Muster-Stale", (self._trouble(asked.viewer), content.stale)),
+            *words_header("X-Muster-Searching", (content.searching,)),
+        )
         if form == "csv":
             if content.csv is None:
                 raise Refused(400, "this page has no CSV; json is known")
             body = content.csv().encode()
-            return CachedAnswer(body, etag_of(body), "text/csv; charset=utf-8"), content.current
+            kind = "text/csv; charset=utf-8"
+            return CachedAnswer(body, etag_of(body), kind, headers), content.current
         if form:
             body = encoded(content.document(), "json").encode()
-            return CachedAnswer(body, etag_of(body), "application/json"), content.current
+            return CachedAnswer(body, etag_of(body), "application/json", headers), content.current
         values = {**content.values, "lacks": content.lacks, "problem": problem}
         body = self._html(f"{page.name}.html", page, asked.viewer, content.title, values, fragment).encode()
-        return CachedAnswer(body, etag_of(body), _HTML), content.current and not problem
+        return CachedAnswer(body, etag_of(body), _HTML, headers), content.current and not problem
 
     def _blank(self, page: ConsolePage, asked: PageRequest) -> Content:
         """The form with what was typed, without an answer."""
@@ -233,7 +239,6 @@ class _Front:
         fragment: bool,
     ) -> str:
         watch = self._services.watch
-        trouble = watch.trouble()
         return render_template(
             template,
             **values,
@@ -243,13 +248,18 @@ class _Front:
             page_title=title or (page.title if page is not None else "Muster"),
             viewer=viewer,
             server=watch.client.session.endpoint.server,
-            trouble=Redactor.of(viewer, watch.cluster).text(trouble) if trouble else "",
+            trouble=self._trouble(viewer),
             # What the console in the cluster may not list is its own matter, not the viewer's.
             unread=() if self._gate.takes_tokens else watch.unread,
             uninstalled=watch.uninstalled,
             takes_tokens=self._gate.takes_tokens,
             live=page is not None and not page.posts,
         )
+
+    def _trouble(self, viewer: Viewer) -> str:
+        """Why what is shown may be old, for this viewer; else empty."""
+        trouble = self._services.watch.trouble()
+        return Redactor.of(viewer, self._services.watch.cluster).text(trouble) if trouble else ""
 
     def _still_reading(self, page: ConsolePage, viewer: Viewer) -> Response:
         """A page that loads itself again, until the cluster was read."""
