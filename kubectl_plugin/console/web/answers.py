@@ -33,12 +33,13 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 class CachedAnswer(msgspec.Struct, frozen=True):
-    """A body, the hash by which a browser knows it, its content type, and headers of its own."""
+    """A body, the hash by which a browser knows it, its content type, headers of its own, and its status."""
 
     body: bytes
     etag: str
     kind: str
     headers: tuple[tuple[str, str], ...] = ()
+    status: int = 200
 
 
 def words_header(name: str, texts: Iterable[str]) -> tuple[tuple[str, str], ...]:

@@ -19,8 +19,10 @@ from werkzeug.exceptions import HTTPException
 
 from kubectl_plugin.cli.errors import describe
 from kubectl_plugin.console.access.viewer import Gate, Refused, Viewer
+from kubectl_plugin.console.cluster.questions import QuestionRefused
 from kubectl_plugin.console.pages.page import ConsolePage, Content, PageRequest, Services
 from kubectl_plugin.console.pages.redaction import Redactor
+from kubectl_plugin.console.pages.what_if import ON_THE_COMMAND_LINE
 from kubectl_plugin.console.web.answers import HEADERS, AnswerCache, CachedAnswer, etag_of, words_header
 from kubectl_plugin.console.web.origins import origin_problem
 from kubectl_plugin.render.structured import encoded
@@ -29,6 +31,8 @@ from scheduler_core.model.printable import visible, visible_lines
 
 _HTML: Final = "text/html; charset=utf-8"
 _MOST_FORM: Final = 1 << 20
+# What was sent is understood, but cannot be answered.
+_INVALID: Final = 422
 # Seconds that the first request waits for the cluster to be read.
 _FIRST_SECONDS: Final = 2.0
 _STATIC: Final = {
@@ -63,6 +67,11 @@ def create_app(services: Services, gate: Gate, pages: Sequence[ConsolePage], hos
     app.register_error_handler(Refused, front.refuse)
     app.register_error_handler(HTTPException, front.refuse_http)
     return app
+
+
+def described(error: MusterError) -> str:
+    """What is wrong, for a page: a question's own words, without what commands write before them."""
+    return error.problem if isinstance(error, QuestionRefused) else describe(error)
 
 
 def moment(text: str) -> Markup:
@@ -101,7 +110,8 @@ def _respond(answer: CachedAnswer) -> Response:
     quoted = f'"{answer.etag}"'
     if request.headers.get("If-None-Match", "") == quoted:
         return Response(status=304, headers=[("ETag", quoted), *answer.headers])
-    return Response(answer.body, content_type=answer.kind, headers=[("ETag", quoted), *answer.headers])
+    headers = [("ETag", quoted), *answer.headers]
+    return Response(answer.body, answer.status, content_type=answer.kind, headers=headers)
 
 
 class _Front:
@@ -201,9 +211,9 @@ class _Front:
         try:
             content = page.content(self._services, asked)
         except MusterError as error:
-            problem = asked.redactor(self._services).text(describe(error))
+            problem = asked.redactor(self._services).text(described(error))
             if form or not page.posts:
-                raise Refused(422, problem) from None
+                raise Refused(_INVALID, problem) from None
             content = self._blank(page, asked)
         # Documents are those of the command line, which has no field for that.
         headers = (
@@ -221,7 +231,8 @@ class _Front:
             return CachedAnswer(body, etag_of(body), "application/json", headers), content.current
         values = {**content.values, "lacks": content.lacks, "problem": problem}
         body = self._html(f"{page.name}.html", page, asked.viewer, content.title, values, fragment).encode()
-        return CachedAnswer(body, etag_of(body), _HTML, headers), content.current and not problem
+        status = _INVALID if problem else 200
+        return CachedAnswer(body, etag_of(body), _HTML, headers, status), content.current and not problem
 
     def _blank(self, page: ConsolePage, asked: PageRequest) -> Content:
         """The form with what was typed, without an answer."""
@@ -286,4 +297,8 @@ class _Front:
 
     def refuse_http(self, error: HTTPException) -> Response:
         """What Flask refuses: unknown paths and methods, forms that are too large."""
+        if error.code == 413:
+            return self.refuse(
+                Refused(413, f"the form is longer than {_MOST_FORM >> 20} MiB; {ON_THE_COMMAND_LINE}")
+            )
         return self.refuse(Refused(error.code or 400, error.description or error.name))

@@ -113,7 +113,7 @@ def test_what_if_on_the_page_is_that_of_the_command(
         assert shown["supposed"] == told["supposed"]
         assert shown["after"]["quotas"] == told["after"]["quotas"]
         bad = session.ask("/what-if", "POST", f"set=quota/{other}:max.cpu=1&manifest=")
-        assert bad.status == 200
+        assert bad.status == 422
         assert "spec.min[cpu]=6 exceeds spec.max[cpu]=1" in bad.body
         assert f'value="quota/{other}:max.cpu=1"' in bad.body
         nonsense = session.ask("/what-if?format=json", "POST", "set=nonsense")
