@@ -11,9 +11,11 @@ import click
 
 from kubectl_plugin.cli.global_flags import global_flags
 from kubectl_plugin.render.table import ABSENT, UNKNOWN, Cell, TablePrinter
+from scheduler_core.model.kinds import PODS
 from scheduler_core.model.printable import visible
 
 if TYPE_CHECKING:
+    from kubectl_plugin.cluster.session import CommandSession
     from kubectl_plugin.live.live_world import LiveWorld
     from scheduler_core.answers.queue.advice import Advice, QueueAdvice, StartRange
     from scheduler_core.answers.queue.waiting import WaitingQueue, WaitingUnit
@@ -78,9 +80,17 @@ def queue(ctx: click.Context, /, first: int, steps: bool, config: str, output: s
         for line in printer.lines(list(_rows(shown, advice, time.time(), wide=output == "wide"))):
             print(line)
     else:
-        diagnostics.note(
-            "Nothing waits" + ("." if session.all_namespaces else f" in {session.namespace} namespace.")
-        )
+        diagnostics.note(_nothing(session, live.blind))
+
+
+def _nothing(session: CommandSession, unread: Sequence[str]) -> str:
+    """What to say where no waiting work was found."""
+    if PODS.plural in unread:
+        return "What waits is not known: you may not list pods."
+    where = f" in {session.namespace} namespace"
+    if session.all_namespaces and any(name.startswith(f"{PODS.plural} ") for name in unread):
+        return f"Nothing waits{where}; what waits in others is not known."
+    return "Nothing waits." if session.all_namespaces else f"Nothing waits{where}."
 
 
 def advice_for(session: Any, live: LiveWorld, units: Sequence[WaitingUnit], *, steps: bool) -> QueueAdvice:
@@ -107,13 +117,18 @@ def advice_for(session: Any, live: LiveWorld, units: Sequence[WaitingUnit], *, s
 def document(
     found: WaitingQueue, shown: Sequence[WaitingUnit], advice: QueueAdvice, unread: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The queue for JSON and YAML, times as the API writes them; what is not known is left out."""
+    """The queue for JSON and YAML, times as the API writes them.
+
+    `unread`: what a run of the scheduler needs and could not be read. What is not known is left out or null.
+    """
     told = by_unit(advice)
+    entries = [_entry(unit, told.get((unit.kind, unit.namespace, unit.name))) for unit in shown]
+    counted = PODS.plural not in unread
     return {
-        "length": len(found.units),
-        "startingPods": found.starting,
-        "evictedPods": found.evicted,
-        "waiting": [_entry(unit, told.get((unit.kind, unit.namespace, unit.name))) for unit in shown],
+        "length": len(found.units) if counted else None,
+        "startingPods": None if unread else found.starting,
+        "evictedPods": None if unread else found.evicted,
+        "waiting": entries if counted else None,
         **({"unread": list(unread)} if unread else {}),
     }
 

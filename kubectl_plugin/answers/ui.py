@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 
 import click
@@ -40,9 +41,7 @@ def ui(ctx: click.Context, /, port: int, opens: bool, config: str, prices: str) 
     session = CommandSession.of(ctx)
     console = LocalConsole(session.client, session.namespace, port, config=config, prices=prices)
     link = console.start()
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _end)
+    _on_signals(_end)
     try:
         print("Muster's view of the cluster, with your rights, until Ctrl-C:", flush=True)
         print(f"  {link}", flush=True)
@@ -54,8 +53,22 @@ def ui(ctx: click.Context, /, port: int, opens: bool, config: str, prices: str) 
         console.wait(lambda line: print(line, file=sys.stderr, flush=True))
     finally:
         console.stop()
+        # The interpreter takes a moment to end, without handlers of ours.
+        _on_signals(signal.SIG_IGN)
+
+
+def _on_signals(action: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    """Set what the signals do that end the console; not every system has all."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), action)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """As Ctrl-C: nothing that the console started may outlive it. The exit code is a shell's for a signal."""
+    """Nothing that the console started may outlive it. The exit code is a shell's for a signal."""
+    _on_signals(_ends_already)
     sys.exit(128 + number)
+
+
+def _ends_already(number: int, frame: FrameType | None) -> None:
+    """A second signal must not cut the end short, with a traceback."""

@@ -37,6 +37,8 @@ from scheduler_core.state.gangs.enforcement import NOT_ENFORCED
 from scheduler_core.state.gangs.gangs import Census, take_census, too_few
 from scheduler_core.state.reservations import Reservation, reservation_of
 
+# The phase of a group whose pods could not be read.
+UNKNOWN_PHASE: Final = "Unknown"
 _OUR_DIALECT: Final = "PodGroup"
 _WAITS: Final = frozenset({PENDING, UNSCHEDULABLE})
 
@@ -50,6 +52,7 @@ class GroupStatus(msgspec.Struct, frozen=True):
 
     `nominated`: the nodes that are kept for its waiting pods. `unenforced`: why no scheduler enforces its
     topology constraints; empty if one does. `config_map`: the name of its ConfigMap, if it is one.
+    `counted`: its pods could be read; else what depends on them is not known.
     """
 
     gang: Gang
@@ -62,6 +65,7 @@ class GroupStatus(msgspec.Struct, frozen=True):
     nominated: NominatedNodes | None = None
     unenforced: str = ""
     config_map: str = ""
+    counted: bool = True
 
     @property
     def resource(self) -> Resource:
@@ -86,8 +90,12 @@ class GroupStatus(msgspec.Struct, frozen=True):
         )
 
     def document(self) -> dict[str, Any]:
-        """The figures for JSON and YAML, with exact quantities."""
+        """The figures for JSON and YAML, with exact quantities. Null: not known."""
         census, gang, entry = self.census, self.gang, self.reserved
+
+        def known(value: Any) -> Any:
+            return value if self.counted else None
+
         reserved = None
         if gang.total:
             reserved = {
@@ -103,22 +111,36 @@ class GroupStatus(msgspec.Struct, frozen=True):
             "namespace": gang.ref.namespace,
             "name": gang.ref.name,
             "dialect": DIALECT_NAMES[gang.ref.dialect],
-            "phase": self.phase,
+            "phase": known(self.phase),
             "minMembers": gang.min_members,
-            "bound": census.allocated,
-            "running": census.running,
-            "pending": census.waiting,
-            "succeeded": census.succeeded,
-            "failed": census.failed,
+            "bound": known(census.allocated),
+            "running": known(census.running),
+            "pending": known(census.waiting),
+            "succeeded": known(census.succeeded),
+            "failed": known(census.failed),
             "topology": self.topology,
-            "topologyEnforced": not self.unenforced if self.topology != "-" else None,
-            "reserved": reserved,
+            "topologyEnforced": known(not self.unenforced) if self.topology != "-" else None,
+            "reserved": known(reserved),
             "kept": self.nominated.document() if self.nominated is not None else None,
             "reason": self.reason,
-            "members": [
-                {"name": pod.name, "node": pod.node_name, "state": state_of(pod)} for pod in self.members
-            ],
+            "members": known(
+                [{"name": pod.name, "node": pod.node_name, "state": state_of(pod)} for pod in self.members]
+            ),
         }
+
+    def without_pods(self) -> GroupStatus:
+        """What its own object tells, where its pods could not be read."""
+        return msgspec.structs.replace(
+            self,
+            phase=UNKNOWN_PHASE,
+            census=Census(0, 0, 0, 0, 0, 0),
+            members=(),
+            reserved=None,
+            nominated=None,
+            unenforced="",
+            reason=self.gang.problem,
+            counted=False,
+        )
 
 
 def status_of(view: GroupView, gang: Gang) -> GroupStatus:

@@ -74,14 +74,16 @@ def _capacity(capacity: ResourceList | None, name: str) -> int | None:
 
 
 def figures_document(
-    rows: Iterable[QuotaRow], groups: Sequence[GroupFigure] | None, totals: Sequence[ResourceTotal] | None
+    rows: Iterable[QuotaRow] | None,
+    groups: Sequence[GroupFigure] | None,
+    totals: Sequence[ResourceTotal] | None,
 ) -> dict[str, Any]:
     """The rows, the groups and the totals, with exact quantities.
 
     None for what is not known: totals need the whole cluster, and groups the right to list them, too.
     """
     return {
-        "quotas": [figure(row) for row in rows],
+        "quotas": None if rows is None else [figure(row) for row in rows],
         "groups": None if groups is None else [group.document() for group in groups],
         "totals": None if totals is None else [_total(item) for item in totals],
     }

@@ -25,6 +25,7 @@ ByNamespace = Mapping[str, Mapping[str, int]]
 class QuotaRow(msgspec.Struct, frozen=True):
     """One row: amounts of one resource in its own unit (milli for CPU). None: no limit, or unknown.
 
+    - `used` and `pending`: unknown where the pods of the namespace could not be read
     - `hard`: smallest limit of the ResourceQuotas without scopes; unknown unless `hard_known`
     - `borrowed`: use above min; `above_max`: use above max
     - `lent`: the part of this quota's unused min that other quotas use
@@ -44,14 +45,14 @@ class QuotaRow(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     resource: str
-    used: int
+    used: int | None
     min: int
     max: int | None
     hard: int | None
     borrowed: int | None
     lent: int | None
     reclaimable: int | None
-    pending: int
+    pending: int | None
     binding: bool
     created: float
     hard_known: bool = True

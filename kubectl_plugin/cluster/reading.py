@@ -55,6 +55,11 @@ def kind_name(resource: Resource) -> str:
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
 
+def kind_outside(resource: Resource, namespace: str) -> str:
+    """The objects of a kind that are not known where those of one namespace are."""
+    return f"{kind_name(resource)} outside the namespace {namespace}"
+
+
 def _pages(client: ListClient, resource: Resource, scope: ListScope, limit: int) -> Iterator[msgspec.Raw]:
     for page in list_pages(
         client,

@@ -13,6 +13,7 @@ from kubectl_plugin.cluster.quota_snapshot import ObjectSelection
 from kubectl_plugin.cluster.reading import ListScope
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import NotFound
 from scheduler_core.kube.watch.reflector import Reflector
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import Resource
@@ -88,9 +89,14 @@ class Reflectors:
     def trouble(self) -> Exception | None:
         """The error since which a feed had no contact with the server; None while all have. Thread-safe."""
         for feed, (when, error) in list(self._errors.items()):
-            if self._reflectors[feed].last_contact <= when:
+            # A server that does not have the kind says so: that is contact.
+            if self._reflectors[feed].last_contact <= when and not isinstance(error, NotFound):
                 return error
         return None
+
+    def absent(self, feed: str) -> bool:
+        """Whether the server does not serve the kind of a feed now; it is asked again all the time."""
+        return feed in self._reflectors and self._reflectors[feed].absent
 
     @property
     def synced(self) -> bool:

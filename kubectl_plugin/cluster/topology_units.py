@@ -20,6 +20,8 @@ from scheduler_core.topology.report import ROOT
 class TopologyUnit(msgspec.Struct):
     """A unit of the tree: depth (0: the root), used and total amounts per resource.
 
+    `used` is empty where not all pods could be read.
+
     `first`, `leaves`: index of the first leaf below the unit, and number of leaves. `members`: the group's
     pods in the unit, by rank.
     """
@@ -34,13 +36,13 @@ class TopologyUnit(msgspec.Struct):
 
 
 def units_document(units: Sequence[TopologyUnit], gang: Gang | None) -> dict[str, Any]:
-    """The units for JSON and YAML, with exact quantities; parents before children."""
+    """The units for JSON and YAML, with exact quantities; parents before children. Null: not known."""
     found = [
         {
             "name": unit.name,
             "depth": unit.depth,
             "nodes": unit.leaves,
-            "used": to_strings(unit.used),
+            "used": to_strings(unit.used) if unit.used or not unit.total else None,
             "total": to_strings(unit.total),
             "members": list(unit.members),
         }
@@ -49,13 +51,17 @@ def units_document(units: Sequence[TopologyUnit], gang: Gang | None) -> dict[str
     return {"group": str(gang.ref) if gang is not None else None, "units": found}
 
 
-def units_of(view: GroupView, gang: Gang | None) -> list[TopologyUnit]:
-    """The root and every unit below it, parents before children, with the members of `gang`."""
+def units_of(view: GroupView, gang: Gang | None, *, counted: bool = True) -> list[TopologyUnit]:
+    """The root and every unit below it, parents before children, with the members of `gang`.
+
+    `counted`: all pods could be read, so that it is known what they use.
+    """
     tree, nodes = view.tree(gang), view.state.nodes
     names = _resources(view)
 
     def unit_at(name: str, depth: int, leaf: int) -> TopologyUnit:
-        return TopologyUnit(name, depth, leaf, 0, dict.fromkeys(names, 0), dict.fromkeys(names, 0), [])
+        used = dict.fromkeys(names if counted else (), 0)
+        return TopologyUnit(name, depth, leaf, 0, used, dict.fromkeys(names, 0), [])
 
     path = [unit_at(ROOT, 0, 0)]
     found = list(path)
@@ -72,7 +78,8 @@ def units_of(view: GroupView, gang: Gang | None) -> list[TopologyUnit]:
         for above in path:
             above.leaves += 1
             above.members += placed.get(leaf, ())
-            shift(above.used, used)
+            if counted:
+                shift(above.used, used)
             shift(above.total, total)
     return found
 

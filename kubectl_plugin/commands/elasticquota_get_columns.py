@@ -25,7 +25,7 @@ def _amount(row: QuotaRow, value: int | None, style: Style = "") -> Cell:
 
 
 def _used(row: QuotaRow) -> Cell:
-    at_max = row.max is not None and row.used >= row.max > 0
+    at_max = row.max is not None and row.used is not None and row.used >= row.max > 0
     return _amount(row, row.used, "red" if at_max else "")
 
 

@@ -232,7 +232,7 @@ def facts(view: GroupView, status: GroupStatus, *, known: bool) -> Iterator[tupl
     yield "Phase", status.phase
     needs = "start as far as they fit" if gang.basic else f"needs {gang.min_members}"
     counts = f"{census.allocated} have a node, {census.waiting} wait, {census.succeeded} succeeded"
-    yield "Members", f"{needs}: {counts}, {census.failed} failed"
+    yield "Members", f"{needs}: {counts}, {census.failed} failed" if status.counted else f"{needs}: not known"
     elsewhere = find(gang.status.conditions, ELSEWHERE)
     if elsewhere is not None:
         yield "Elsewhere", elsewhere.message

@@ -8,7 +8,14 @@ from typing import Final, Protocol
 
 import msgspec
 
-from kubectl_plugin.cluster.reading import ListClient, ListScope, kind_name, list_if_served, list_or_none
+from kubectl_plugin.cluster.reading import (
+    ListClient,
+    ListScope,
+    kind_name,
+    kind_outside,
+    list_if_served,
+    list_or_none,
+)
 from scheduler_core.kube.errors import NotFound
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
@@ -41,10 +48,9 @@ class KindList(msgspec.Struct, frozen=True):
     @property
     def missing(self) -> str:
         """What is not known, for a message; empty if the list has all objects of the cluster."""
-        name = kind_name(self.resource)
         if self.items is None:
-            return name
-        return f"{name} outside {self.namespace} namespace" if self.namespace else ""
+            return kind_name(self.resource)
+        return kind_outside(self.resource, self.namespace) if self.namespace else ""
 
 
 class ServedClient(ListClient, Protocol):

@@ -93,7 +93,7 @@ def read_jobs(client: ListClient, namespace: str) -> tuple[list[JobTimes], str]:
     found = list_or_none(client, JOBS, ListScope())
     missing = ""
     if found is None:
-        missing = f"jobs outside {namespace} namespace"
+        missing = f"jobs outside the namespace {namespace}"
         found = list_or_none(client, JOBS, ListScope(namespace))
         if found is None:
             return [], "jobs"

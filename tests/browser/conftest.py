@@ -153,3 +153,11 @@ def look(browser: Browser) -> Iterator[Callable[..., Page]]:
     for context in contexts:
         context.close()
     assert not complaints, complaints
+
+
+def refused(page: Page) -> None:
+    """The browser complains of the status of the answer, once or more, and of nothing else."""
+    complaints: list[str] = page.complaints  # type: ignore[attr-defined]
+    assert [text for text in complaints if "status of 422" not in text] == []
+    assert complaints
+    complaints.clear()

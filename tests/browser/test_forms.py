@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewed
+from tests.browser.conftest import Viewed, refused
 from tests.support.view_cluster import GPU, team
 
 pytestmark = pytest.mark.timeout(240)
@@ -59,6 +59,7 @@ def test_bad_input_is_told_and_kept(form: Page, bound: str, manifest: str, words
     assert [word for word in words if word not in told] == []
     expect(form.get_by_label("Change a quota")).to_have_value(bound)
     expect(form.get_by_label("Or add objects")).to_have_value(manifest)
+    refused(form)
 
 
 def test_a_pasted_manifest_is_tried_kept_and_not_written(form: Page, standing: Viewed) -> None:

@@ -11,7 +11,7 @@ import yaml
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NODES, TEAMS, Restartable, Viewed
+from tests.browser.conftest import NODES, TEAMS, Restartable, Viewed, refused
 from tests.support.eventually import eventually
 from tests.support.view_cluster import GPU, gang, team
 
@@ -155,6 +155,7 @@ def test_what_if_keeps_what_was_typed_and_says_what_is_wrong(small: Viewed, look
     page.get_by_label("Or add objects").fill("kind: Pod\napiVersion: v1\nmetadata: {}\n")
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("alert")).to_contain_text("metadata.name")
+    refused(page)
 
 
 def test_the_keyboard_reaches_everything(small: Viewed, look: Look) -> None:

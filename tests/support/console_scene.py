@@ -47,7 +47,9 @@ class SceneWatch:
         self.blind: tuple[str, ...] = ()
         self.unread: tuple[str, ...] = ()
         self.whole_use = True
-        self.told = ""
+        self.told = self.uninstalled = ""
+        # Kinds that are watched in one namespace, or, if that is empty, nowhere.
+        self.only: dict[str, str] = {}
         self.client = SimpleNamespace(session=SimpleNamespace(endpoint=SimpleNamespace(server="https://api")))
         self._feeds = list(wanted_feeds(composites=True))
         self._serial = 0
@@ -55,8 +57,27 @@ class SceneWatch:
         self.cluster.version += not self.cluster.version
 
     def lists(self, plural: str, *, everywhere: bool = False) -> bool:
-        """Every kind is watched."""
-        return True
+        """Every kind is watched, but for those of `only`."""
+        where = self.only.get(plural)
+        return where is None or (bool(where) and not everywhere)
+
+    def lists_in(self, plural: str, namespace: str) -> bool:
+        """Every kind is watched, but for those of `only`."""
+        return self.only.get(plural) in (None, namespace)
+
+    def deny(self, plural: str, but: str = "") -> None:
+        """No right to list a kind, or only in the namespace `but`."""
+        self.only[plural] = but
+        name = f"{plural} outside the namespace {but}" if but else plural
+        self.unread = (*self.unread, name)
+        if plural in ("pods", "nodes", "elasticquotas"):
+            self.blind = (*self.blind, name)
+        self.whole_use = self.whole_use and plural not in ("pods", "elasticquotas")
+
+    @property
+    def hindrance(self) -> str:
+        """What was denied."""
+        return f"you may not list {', '.join(self.blind)}" if self.blind else ""
 
     def trouble(self) -> str:
         """What a test says."""

@@ -10,13 +10,15 @@ import time
 from typing import Final
 
 from kubectl_plugin.cli.errors import describe
+from kubectl_plugin.cluster.reading import kind_name
 from kubectl_plugin.cluster.reflectors import Reflectors
-from kubectl_plugin.console.cluster.feeds import Feed, blind, feeds
+from kubectl_plugin.console.cluster.feeds import Feed, blind, feeds, unread
 from kubectl_plugin.console.cluster.live_cluster import LiveCluster
 from kubectl_plugin.live.configuration import config_of_cluster, config_of_file
 from scheduler_core.engine.profile_settings import wants_composites
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
+from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.printable import visible
 
 # Problems of objects and of watches that are kept for the page.
@@ -48,7 +50,7 @@ class ClusterWatch:
         composites = wants_composites(self.cluster.simulation.scheduler.profiles)
         self.feeds = feeds(self.client, self.namespace, composites=composites)
         for feed in self.feeds:
-            if not feed.absent:
+            if not feed.denied:
                 self._reflectors.start(feed.name, feed.resource, feed.parse, feed.scope)
         self._thread.start()
 
@@ -58,8 +60,22 @@ class ClusterWatch:
 
     @property
     def blind(self) -> tuple[str, ...]:
-        """What no run of the scheduler can do without, and the identity may not list."""
-        return blind(self.feeds)
+        """What no run of the scheduler can do without, and the identity may not list or the server lacks."""
+        return (*blind(self.feeds), *([self.uninstalled] if self.uninstalled else ()))
+
+    @property
+    def hindrance(self) -> str:
+        """Why there can be no run of the scheduler, as a sentence; empty if there can."""
+        denied = blind(self.feeds)
+        rights = [f"you may not list {', '.join(denied)}"] if denied else []
+        kinds = [f"the server does not have {self.uninstalled}"] if self.uninstalled else []
+        return "; ".join([*rights, *kinds])
+
+    @property
+    def uninstalled(self) -> str:
+        """The kind that Muster cannot do without, where the server does not have it now; else empty."""
+        name = kind_name(ELASTIC_QUOTAS)
+        return name if self._reflectors.absent(name) else ""
 
     @property
     def whole_use(self) -> bool:
@@ -69,12 +85,17 @@ class ClusterWatch:
     @property
     def unread(self) -> tuple[str, ...]:
         """All that the identity may not list."""
-        return tuple(feed.missing for feed in self.feeds if feed.missing)
+        return unread(self.feeds)
 
     def lists(self, plural: str, *, everywhere: bool = False) -> bool:
         """Whether a kind is watched; `everywhere`: in all namespaces."""
         found = [feed for feed in self.feeds if feed.resource.plural == plural]
-        return all(not (feed.missing if everywhere else feed.absent) for feed in found)
+        return all(not (feed.missing if everywhere else feed.denied) for feed in found)
+
+    def lists_in(self, plural: str, namespace: str) -> bool:
+        """Whether all objects of a kind in a namespace are watched."""
+        found = [feed for feed in self.feeds if feed.resource.plural == plural]
+        return all(not feed.denied and feed.scope.namespace in ("", namespace) for feed in found)
 
     @property
     def reclaims_in(self) -> str:

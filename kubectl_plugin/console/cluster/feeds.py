@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import msgspec
 
-from kubectl_plugin.cluster.reading import ListClient, ListScope, kind_name
+from kubectl_plugin.cluster.reading import ListClient, ListScope, kind_name, kind_outside
 from kubectl_plugin.console.cluster.packed import ObjectPacker
 from kubectl_plugin.live.lists import BESIDE
 from kubectl_plugin.live.run_times import finished_pod, job_times
@@ -37,38 +38,41 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Feed(msgspec.Struct, frozen=True):
-    """A kind of object, how it is read, and its scope. `absent`: why it is not watched; else empty."""
+    """A kind of object, how it is read, and its scope. `denied`: it may not be listed, and is not watched."""
 
     name: str
     resource: Resource
     parse: Callable[..., Seen]
     scope: ListScope
-    absent: str = ""
+    denied: bool = False
 
     @property
     def missing(self) -> str:
         """What of the kind is not known, for people; empty if all objects of the cluster are."""
-        if self.absent:
-            return self.absent
-        namespace = self.scope.namespace
-        return f"{kind_name(self.resource)} outside {namespace} namespace" if namespace else ""
+        if self.denied:
+            return kind_name(self.resource)
+        return kind_outside(self.resource, self.scope.namespace) if self.scope.namespace else ""
 
 
 def feeds(client: ListClient, namespace: str, *, composites: bool) -> list[Feed]:
     """The feeds of all kinds, each as wide as the user may list it: the cluster, else `namespace`.
 
-    Kinds that the server does not serve are left out, but for ElasticQuotas. Raises the ApiError tree.
+    A kind that the server does not serve may come later, and has a feed. Raises the ApiError tree.
     """
     wanted = list(wanted_feeds(composites=composites))
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = list(pool.map(lambda feed: _widest(client, feed, namespace), wanted))
-    return [feed for feed in found if feed is not None]
+        return list(pool.map(lambda feed: _widest(client, feed, namespace), wanted))
 
 
 def blind(found: Sequence[Feed]) -> tuple[str, ...]:
     """What no run of the scheduler can do without, and the user may not list."""
     needed = {"nodes", PODS.plural, ELASTIC_QUOTAS.plural}
-    return tuple(feed.missing for feed in found if feed.missing and feed.resource.plural in needed)
+    return unread([feed for feed in found if feed.resource.plural in needed])
+
+
+def unread(found: Sequence[Feed]) -> tuple[str, ...]:
+    """All that the user may not list; a kind of several feeds is named once."""
+    return tuple(dict.fromkeys(feed.missing for feed in found if feed.missing))
 
 
 def wanted_feeds(*, composites: bool) -> Iterator[Feed]:
@@ -87,23 +91,20 @@ def wanted_feeds(*, composites: bool) -> Iterator[Feed]:
     yield Feed(kind_name(JOBS), JOBS, _read(JOBS, job_times), ListScope())
 
 
-def _widest(client: ListClient, feed: Feed, namespace: str) -> Feed | None:
-    """The feed with the widest scope that the user may list; None for a kind that is not served."""
+def _widest(client: ListClient, feed: Feed, namespace: str) -> Feed:
+    """The feed with the widest scope that the user may list."""
     scopes = [feed.scope]
     if feed.resource.namespaced and namespace:
         scopes.append(msgspec.structs.replace(feed.scope, namespace=namespace))
     for scope in scopes:
         try:
-            client.get_page(feed.resource, scope.namespace, label_selector=scope.labels, limit=1)
+            # Rights are looked at before the kind: a kind that is not served may be listed, too.
+            with contextlib.suppress(NotFound):
+                client.get_page(feed.resource, scope.namespace, label_selector=scope.labels, limit=1)
         except Forbidden:
             continue
-        except NotFound:
-            if feed.resource != ELASTIC_QUOTAS:
-                return None
-            name = kind_name(ELASTIC_QUOTAS)
-            return msgspec.structs.replace(feed, absent=f"{name}: the server has none; is Muster installed?")
         return msgspec.structs.replace(feed, scope=scope)
-    return msgspec.structs.replace(feed, absent=kind_name(feed.resource))
+    return msgspec.structs.replace(feed, denied=True)
 
 
 def _nothing(raw: Any) -> None:

@@ -12,10 +12,13 @@ from kubectl_plugin.cli.errors import CommandFailed
 from kubectl_plugin.cluster.group_ranks import RankedMember, ranked_members
 from kubectl_plugin.cluster.group_status import GroupStatus, state_of, status_of
 from kubectl_plugin.cluster.group_view import GroupView, selects
+from kubectl_plugin.cluster.reading import kind_name
 from kubectl_plugin.cluster.topology_units import TopologyUnit, units_document
 from kubectl_plugin.commands.podgroup_rank import document as rank_document
 from kubectl_plugin.commands.podgroup_status import facts
+from kubectl_plugin.console.access.rights import GROUP_RESOURCES
 from kubectl_plugin.console.access.viewer import Refused, Viewer
+from kubectl_plugin.console.cluster.cluster_watch import ClusterWatch
 from kubectl_plugin.console.cluster.questions import QuestionRefused
 from kubectl_plugin.console.cluster.recent_answers import RecentAnswers
 from kubectl_plugin.console.drawing.heat_map import heat_map
@@ -32,10 +35,14 @@ from scheduler_core.answers.worlds import World
 from scheduler_core.decoding import decode
 from scheduler_core.model.groups.gang import DIALECT_NAMES, Gang
 from scheduler_core.model.timestamps import format_time
+from scheduler_core.model.watched import COMPOSITES
+from scheduler_core.printing.counts import names_text
 
 GROUP_KINDS: Final = frozenset(
     {"pods", "podgroups", "configmaps", "nodes", "reservationledgers", "elasticquotas", "compositepodgroups"}
 )
+_GROUP_KIND_NAMES: Final = frozenset(map(kind_name, (*GROUP_RESOURCES.values(), COMPOSITES[0])))
+_WITHOUT_PODS: Final = "phases and members are not known"
 # Rows of the list, and members of a group that are listed one by one.
 _MOST: Final = 200
 # Phases in the order of the list: first what needs attention.
@@ -63,7 +70,7 @@ class GangsPage(LivePage):
         with watch.cluster.lock:
             view = watch.cluster.groups(watch.unread)
             gangs = [gang for gang in view.groups() if request.viewer.sees_group(gang)]
-            found = [_status(view, gang, request.viewer) for gang in gangs]
+            found = [_status(view, gang, watch, request.viewer) for gang in gangs]
         found = [msgspec.structs.replace(item, reason=redactor.text(item.reason)) for item in found]
         rows = [item for item in found if wanted in f"{item.gang.ref.namespace}/{item.gang.ref.name}".lower()]
         rows.sort(key=_attention)
@@ -73,12 +80,25 @@ class GangsPage(LivePage):
             "count": len(rows),
             "params": {"q": wanted},
         }
-        return Content(lambda: {"groups": [item.document() for item in found]}, values)
+        hidden = [name for name in watch.unread if name.partition(" ")[0] in _GROUP_KIND_NAMES]
+        documents = None if hidden and not found else [item.document() for item in found]
+        return Content(lambda: {"groups": documents}, values, tuple(_lacks(hidden, found)))
 
 
-def _status(view: GroupView, gang: Gang, viewer: Viewer) -> GroupStatus:
-    """The status of a group, without its reservation where the viewer may not read it."""
+def _lacks(hidden: Sequence[str], found: Sequence[GroupStatus]) -> Iterator[str]:
+    """The rights that are missing, and what is not known therefore."""
+    if hidden:
+        yield f"you may not list {', '.join(hidden)}: there may be groups that are not shown"
+    blind = sorted({item.gang.ref.namespace for item in found if not item.counted})
+    if blind:
+        yield f"you may not list pods in {names_text(blind)}: {_WITHOUT_PODS}"
+
+
+def _status(view: GroupView, gang: Gang, watch: ClusterWatch, viewer: Viewer) -> GroupStatus:
+    """The status of a group, without what is not known or what the viewer may not read."""
     status = status_of(view, gang)
+    if not watch.lists_in("pods", gang.ref.namespace):
+        status = status.without_pods()
     if viewer.sees_reservations(gang.ref.namespace):
         return status
     return msgspec.structs.replace(status, reserved=None)
@@ -99,7 +119,7 @@ def _row(item: GroupStatus, color: str) -> dict[str, Any]:
         "color": color,
         "phase": item.phase,
         "min": "" if item.gang.basic else item.gang.min_members,
-        "census": item.census,
+        "census": item.census if item.counted else None,
         "topology": item.topology,
         "reason": item.reason,
     }
@@ -128,20 +148,24 @@ class GangPage(LivePage):
         with watch.cluster.lock:
             view = watch.cluster.groups(watch.unread)
             gang = _gang(view, request, namespace, name)
-            status = _status(view, gang, request.viewer)
+            status = _status(view, gang, watch, request.viewer)
             status = msgspec.structs.replace(status, reason=redactor.text(status.reason))
             ranks = _ranks(view, gang)
             if not request.viewer.nodes:
                 ranks = [msgspec.structs.replace(item, units={}, hops=None) for item in ranks]
-            ledgers = watch.lists("reservationledgers") and request.viewer.sees_reservations(namespace)
+            ledgers = watch.lists_in("reservationledgers", namespace) and status.counted
+            ledgers = ledgers and request.viewer.sees_reservations(namespace)
             told = [
                 (title, redactor.text(words))
                 for title, words in facts(view, status, known=ledgers)
                 if request.viewer.nodes or title != "Placed on"
             ]
             may_map = request.viewer.nodes and watch.lists("nodes", everywhere=True)
-            units, drawn = group_blocks(view, gang) if may_map and ranks else ([], [])
+            counted = watch.lists("pods", everywhere=True)
+            units, drawn = group_blocks(view, gang, counted=counted) if may_map and ranks else ([], [])
         answer, lacks, current = self._why(services, request, status, redactor)
+        if not status.counted:
+            lacks = (f"you may not list pods in {namespace}: {_WITHOUT_PODS}", *lacks)
         values = {
             "status": status,
             "facts": [(title, words) for title, words in told if title not in ("Group", "Dialect", "Phase")],

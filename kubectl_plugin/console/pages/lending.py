@@ -36,8 +36,11 @@ class LendingPage(LivePage):
         """The loans of the cluster; for those who see a part of it, with the others as one."""
         cluster = services.watch.cluster
         if not services.watch.whole_use:
-            lacks = ("loans cross namespaces: they need the ElasticQuotas and pods of all namespaces",)
-            return Content(lambda: {"lending": []}, {"resources": []}, lacks)
+            needed = ("elasticquotas", "pods")
+            missing = [name for name in needed if not services.watch.lists(name, everywhere=True)]
+            need = "loans cross namespaces: they need the ElasticQuotas and pods of all namespaces"
+            lacks = (f"{need}, and you may not list all {' and '.join(missing)}",)
+            return Content(lambda: {"lending": None}, {"resources": []}, lacks)
         with cluster.lock:
             found = balances(cluster.view.ledger)
             shares = shares_of(cluster.view.ledger)

@@ -12,6 +12,7 @@ from kubectl_plugin.cluster.group_tree import GroupFigure, TreeEntry, group_figu
 from kubectl_plugin.cluster.quota_figures import ResourceTotal, figures_document, totals_of
 from kubectl_plugin.cluster.quota_rows import QuotaRow, resource_order
 from kubectl_plugin.console.access.viewer import Viewer
+from kubectl_plugin.console.cluster.cluster_watch import ClusterWatch
 from kubectl_plugin.console.drawing.bars import Bar, bar
 from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
 from kubectl_plugin.console.pages.redaction import Redactor
@@ -22,6 +23,12 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 MOST: Final = 40
 _MOST_NAMES: Final = 5
 UNKNOWN_TREES: Final = "you may not list quotagroups: groups of quotas are not shown"
+# What is known of a quota by the right to list another kind.
+_AMOUNTS: Final = {
+    "pods": "what pods use and wait for",
+    "resourcequotas": "hard",
+    "reservationledgers": "reserved",
+}
 FIGURE_KINDS: Final = frozenset(
     {"pods", "nodes", "elasticquotas", "resourcequotas", "podgroups", "quotagroups", "quotaflavors"}
     | {"reservationledgers"}
@@ -40,7 +47,7 @@ class QuotaCard(msgspec.Struct, frozen=True):
 
 
 class QuotaLine(msgspec.Struct, frozen=True):
-    """The bar of one resource, and its numbers in words."""
+    """The bar of one resource, and its numbers in words. `used`: empty where it is not known."""
 
     resource: str
     bar: Markup
@@ -76,9 +83,9 @@ class NowPage(LivePage):
             rows = cluster.view.rows(
                 quotas,
                 whole=watch.whole_use,
-                natives=watch.lists("resourcequotas"),
+                natives=True,
                 wide=True,
-                ledgers=watch.lists("reservationledgers"),
+                ledgers=True,
             )
             nodes = watch.lists("nodes", everywhere=True)
             totals = (
@@ -87,7 +94,7 @@ class NowPage(LivePage):
             trees = _sees_trees(services, request.viewer)
             groups = group_figures(cluster.view.ledger) if trees else None
             hidden = bool(cluster.view.ledger.tree) and not request.viewer.trees
-        rows = [_visible(row, request.viewer) for row in rows]
+        rows = [_visible(row, watch, request.viewer) for row in rows]
         whole = request.viewer.namespaces is None
         if totals is not None and not whole:
             # Sums over others are shown, but not what others name: a resource may be called like its owner.
@@ -101,7 +108,7 @@ class NowPage(LivePage):
         trees_shown = [group for group in groups or () if wanted in _group_words(group)] if not start else []
         shown = found[start : start + MOST]
         return Content(
-            lambda: figures_document(rows, groups, totals),
+            lambda: figures_document(rows if watch.lists("elasticquotas") else None, groups, totals),
             {
                 "totals": [_total(item) for item in totals or ()],
                 "groups": [_group(group) for group in trees_shown[:MOST]],
@@ -112,7 +119,7 @@ class NowPage(LivePage):
                 "most": MOST,
                 "params": {"q": wanted, "sort": request.params.get("sort", "")},
             },
-            (*_lacks(request.viewer, quotas), *((UNKNOWN_TREES,) if hidden and whole else ())),
+            (*_lacks(watch, request.viewer, quotas), *((UNKNOWN_TREES,) if hidden and whole else ())),
         )
 
 
@@ -122,23 +129,40 @@ def _sees_trees(services: Services, viewer: Viewer) -> bool:
     return known and viewer.trees and viewer.namespaces is None
 
 
-def _visible(row: QuotaRow, viewer: Viewer) -> QuotaRow:
-    """The row without the amounts that the viewer may not read."""
-    if not viewer.sees_limits(row.namespace):
+def _visible(row: QuotaRow, watch: ClusterWatch, viewer: Viewer) -> QuotaRow:
+    """The row without the amounts that are not known, or that the viewer may not read."""
+    unread = {what for what in _AMOUNTS if not _may(watch, viewer, what, row.namespace)}
+    if "pods" in unread:
+        row = msgspec.structs.replace(
+            row,
+            used=None,
+            pending=None,
+            borrowed=None,
+            lent=None,
+            reclaimable=None,
+            above_max=None,
+            entitled=None,
+        )
+    if "resourcequotas" in unread:
         row = msgspec.structs.replace(row, hard=None, hard_known=False)
-    if not viewer.sees_reservations(row.namespace):
+    if "reservationledgers" in unread:
         row = msgspec.structs.replace(row, reserved=None)
     return row
 
 
-def _lacks(viewer: Viewer, quotas: Iterable[ElasticQuota]) -> Iterator[str]:
-    """What the viewer may not read of the namespaces of the page, and what is not known therefore."""
+def _may(watch: ClusterWatch, viewer: Viewer, what: str, namespace: str) -> bool:
+    """Whether amounts of a namespace are known to the console, and may be shown to the viewer."""
+    shown = {"resourcequotas": viewer.sees_limits, "reservationledgers": viewer.sees_reservations}
+    return watch.lists_in(what, namespace) and shown.get(what, viewer.sees)(namespace)
+
+
+def _lacks(watch: ClusterWatch, viewer: Viewer, quotas: Iterable[ElasticQuota]) -> Iterator[str]:
+    """What may not be read of the namespaces of the page, and what is not known therefore."""
+    if not watch.lists("elasticquotas"):
+        yield "you may not list elasticquotas: which quotas there are is not known"
     names = sorted({quota.namespace for quota in quotas})
-    for may, what, amount in (
-        (viewer.sees_limits, "resourcequotas", "hard"),
-        (viewer.sees_reservations, "reservationledgers", "reserved"),
-    ):
-        missing = [name for name in names if not may(name)]
+    for what, amount in _AMOUNTS.items():
+        missing = [name for name in names if not _may(watch, viewer, what, name)]
         if missing == names and names:
             yield f"you may not list {what}: {amount} is not known"
         elif missing:
@@ -165,9 +189,10 @@ def by_quota(rows: Iterable[QuotaRow]) -> list[list[QuotaRow]]:
 
 def _worst_first(rows: Sequence[QuotaRow]) -> tuple[float, float, float, str]:
     """Who lacks most of what it is guaranteed, then of what it is entitled to, then uses most of its min."""
-    lacks = max(_part(min(row.pending, row.min - row.used), row.min) for row in rows)
-    claims = max(_part(min(row.pending, (row.entitled or 0) - row.used), row.entitled or 0) for row in rows)
-    full = max(_part(row.used, row.min) for row in rows)
+    amounts = [(row.pending or 0, row.used or 0, row.min, row.entitled or 0) for row in rows]
+    lacks = max(_part(min(pending, least - used), least) for pending, used, least, _ in amounts)
+    claims = max(_part(min(pending, fair - used), fair) for pending, used, _, fair in amounts)
+    full = max(_part(used, least) for _, used, least, _ in amounts)
     return -lacks, -claims, -full, rows[0].namespace
 
 
@@ -191,12 +216,15 @@ def _line(row: QuotaRow, color: str, redactor: Redactor) -> QuotaLine:
     def text(amount: int | None) -> str:
         return "unlimited" if amount is None else human(row.resource, amount)
 
-    amounts = Bar(row.used, row.borrowed or 0, row.reserved or 0, row.pending, row.min, row.max)
+    # Without a use, the bar has its marks only.
+    used = "" if row.used is None else text(row.used)
+    amounts = Bar(row.used or 0, row.borrowed or 0, row.reserved or 0, row.pending or 0, row.min, row.max)
     facts = tuple((name, words) for name, words in _facts(row, redactor))
     told = ", ".join(f"{name} {words}" for name, words in facts)
     limits = f"min {text(row.min)}, max {text(row.max)}"
-    label = f"{row.namespace} {row.resource}: used {text(row.used)}, {limits}{', ' if told else ''}{told}"
-    return QuotaLine(row.resource, bar(amounts, color, label), text(row.used), limits, facts)
+    words = f"used {used}" if used else "use not known"
+    label = f"{row.namespace} {row.resource}: {words}, {limits}{', ' if told else ''}{told}"
+    return QuotaLine(row.resource, bar(amounts, color, label), used, limits, facts)
 
 
 def _group_words(group: GroupFigure) -> str:

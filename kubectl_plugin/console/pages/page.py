@@ -64,6 +64,9 @@ class Content:
     current: bool = True
     # The text of `?format=csv`, for pages that have one.
     csv: Callable[[], str] | None = None
+    # Why it is of an earlier cluster, and which fields of the document are still looked for.
+    stale: str = ""
+    searching: str = ""
 
 
 class ConsolePage(Protocol):

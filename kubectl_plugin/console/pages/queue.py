@@ -16,6 +16,10 @@ from scheduler_core.answers.queue.advice import Advice, QueueAdvice
 from scheduler_core.answers.queue.waiting import WaitingUnit, told_queue
 from scheduler_core.model.timestamps import format_time
 
+# What depends on a run of the scheduler.
+_BLIND: Final = "what waits, in which order and until when is not known, or only in part"
+# The document before the first answer.
+_UNANSWERED: Final = dict.fromkeys(("length", "startingPods", "evictedPods", "waiting"))
 # Rows of the table.
 MOST: Final = 200
 
@@ -68,6 +72,9 @@ class QueuePage(LivePage):
             ],
             "more": max(0, len(rows) - MOST),
             "length": len(known.queue.units),
+            "known": watch.lists("pods"),
+            "whole": watch.lists("pods", everywhere=True),
+            "ordered": not watch.blind,
             "pods": sum(unit.pods for unit in units),
             "counts": {cause: count for cause, count in counts.items() if count},
             "causes": CAUSES,
@@ -76,8 +83,17 @@ class QueuePage(LivePage):
             "starting": known.queue.starting,
         }
         lacks = (redactor.text(known.problem),) if known.problem else ()
+        if watch.blind:
+            lacks = (f"{watch.hindrance}: {_BLIND}", *lacks)
         make = partial(document, known.queue, units, advice, watch.blind)
-        return Content(make, values, lacks, current=known.current)
+        return Content(
+            (lambda: _UNANSWERED) if known.problem and not known.serial else make,
+            values,
+            lacks,
+            current=known.current,
+            stale=redactor.text(known.problem),
+            searching="starts, step" if known.searching else "",
+        )
 
 
 def _told(unit: WaitingUnit, redactor: Redactor, *, nodes: bool) -> WaitingUnit:

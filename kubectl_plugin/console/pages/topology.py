@@ -33,12 +33,14 @@ class TopologyPage(LivePage):
         """The units of the topology; needs the right to list nodes."""
         watch, redactor = services.watch, request.redactor(services)
         if not request.viewer.nodes or not watch.lists("nodes", everywhere=True):
-            return Content(lambda: {"group": None, "units": []}, {"map": None}, ("you may not list nodes",))
+            missing = ("you may not list nodes: the topology is not known",)
+            return Content(lambda: {"group": None, "units": None}, {"map": None}, missing)
         asked = request.params.get("show", "")
         show = asked if asked in SHOWN else "use"
         with watch.cluster.lock:
             view = watch.cluster.groups(watch.unread)
-            units = units_of(view, None)
+            counted = watch.lists("pods", everywhere=True)
+            units = units_of(view, None, counted=counted)
             metrics = dict(watch.cluster.metrics) if request.viewer.load else {}
             kept = _kept(watch.cluster.simulation, redactor.text)
         values = {
@@ -50,10 +52,12 @@ class TopologyPage(LivePage):
             "nodes": units[0].leaves,
             "units": sum(unit.depth == deepest(units) - 1 for unit in units) if deepest(units) > 1 else 0,
             "measured": len(metrics),
-            "kept": len(kept),
+            "kept": len(kept) if counted else None,
         }
         measured = request.viewer.load and watch.lists("nodemetrics")
-        lacks = () if measured else ("you may not list nodemetrics: the load is not known",)
+        lacks: tuple[str, ...] = () if measured else ("you may not list nodemetrics: the load is not known",)
+        if not counted:
+            lacks = ("you may not list all pods: what they use, and what is kept, is not known", *lacks)
         return Content(lambda: units_document(units, None), values, lacks)
 
 
@@ -121,7 +125,7 @@ def _cell(
 
 def use_share(unit: TopologyUnit) -> float | None:
     """The used share of the fullest resource; None for a node that has none."""
-    shares = [unit.used[name] / total for name, total in unit.total.items() if total]
+    shares = [used / unit.total[name] for name, used in unit.used.items() if unit.total[name]]
     return max(shares, default=None)
 
 
@@ -136,6 +140,8 @@ def _load(unit: TopologyUnit, metric: NodeMetric | None) -> float | None:
 
 def _amounts(unit: TopologyUnit) -> str:
     """What is used of each resource that the unit has; not every node has the GPUs of another one."""
+    if not unit.used:
+        return ", ".join(f"{human(name, total)} {name}, use not known" for name, total in unit.total.items())
     return ", ".join(
         f"{human(name, unit.used[name])} of {human(name, total)} {name} used"
         for name, total in unit.total.items()
@@ -147,8 +153,8 @@ def _totals(root: TopologyUnit) -> list[dict[str, str]]:
     return [
         {
             "resource": name,
-            "used": human(name, root.used[name]),
-            "free": human(name, max(0, total - root.used[name])),
+            "used": human(name, root.used[name]) if root.used else "",
+            "free": human(name, max(0, total - root.used.get(name, 0))),
             "total": human(name, total),
         }
         for name, total in root.total.items()
@@ -173,9 +179,9 @@ def _some(words: Iterable[str]) -> str:
     return ", ".join(found[:_KEEPERS]) + more
 
 
-def group_blocks(view: GroupView, gang: Gang) -> tuple[list[TopologyUnit], list[HeatBlock]]:
+def group_blocks(view: GroupView, gang: Gang, *, counted: bool) -> tuple[list[TopologyUnit], list[HeatBlock]]:
     """The units with the members of a group, and their drawing: the ranks are written in the nodes."""
-    units = units_of(view, gang)
+    units = units_of(view, gang, counted=counted)
 
     def mark(unit: TopologyUnit) -> str:
         ranks = [name.rpartition("(")[2].removesuffix(")") for name in unit.members]

@@ -23,6 +23,9 @@ from scheduler_core.answers.worlds import World
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.simulate.scenario import load_documents
 
+_WHOLE: Final = "nodes, and pods and quotas of all namespaces"
+# What is said with a refusal of too long a text, which the answer does not repeat.
+ON_THE_COMMAND_LINE: Final = "kubectl elasticquota what-if -f FILE takes longer ones"
 _SECONDS: Final = 30.0
 _MOST_TEXT: Final = 200_000
 _MOST_ROWS: Final = 100
@@ -56,21 +59,22 @@ class WhatIfPage:
                 if request.viewer.sees(quota.namespace)
                 for name in sorted({*quota.min, *quota.max})
             ]
-        unread = services.watch.blind
+        unread, why = services.watch.blind, [services.watch.hindrance]
         if not request.viewer.whole:
-            unread = (*unread, "nodes, and pods and quotas of all namespaces")
+            unread = (*unread, _WHOLE)
+            why.append(f"you may not list {_WHOLE}")
         form = {
             key: request.form.get(key, request.params.get(key, ""))
             for key in ("set", "manifest", "namespace")
         }
         values: dict[str, Any] = {"bounds": bounds, "form": form, "found": None}
         if unread:
-            lacks = (f"nothing can be tried: you may not list {', '.join(unread)}",)
+            lacks = (f"nothing can be tried: {'; '.join(filter(None, why))}",)
             return Content(lambda: {"unread": list(unread)}, values, lacks)
         if not (form["set"].strip() or form["manifest"].strip()):
             return Content(dict, values)
         if len(form["manifest"]) > _MOST_TEXT:
-            raise Refused(413, f"the manifest is longer than {_MOST_TEXT} characters")
+            raise Refused(413, f"the manifest is longer than {_MOST_TEXT} characters; {ON_THE_COMMAND_LINE}")
         found = services.questions.ask("what if", _question(form), Comparison, seconds=_SECONDS)
         values |= {"found": found, "view": _view(found, request.colors(services))}
         return Content(lambda: msgspec.to_builtins(found), values)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 # Answers that are kept: pages, viewers and filters.
 _MOST: Final = 64
+# Characters of a header with words.
+_MOST_WORDS: Final = 1000
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -31,11 +33,19 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 class CachedAnswer(msgspec.Struct, frozen=True):
-    """A body, the hash by which a browser knows it, and its content type."""
+    """A body, the hash by which a browser knows it, its content type, headers of its own, and its status."""
 
     body: bytes
     etag: str
     kind: str
+    headers: tuple[tuple[str, str], ...] = ()
+    status: int = 200
+
+
+def words_header(name: str, texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """A header with these texts on one line; none where they are empty. Headers have ASCII only."""
+    words = "; ".join(" ".join(text.split()) for text in texts if text)
+    return ((name, words.encode("ascii", "backslashreplace").decode()[:_MOST_WORDS]),) if words else ()
 
 
 def etag_of(body: bytes) -> str:

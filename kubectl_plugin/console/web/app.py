@@ -20,9 +20,11 @@ from werkzeug.exceptions import HTTPException
 
 from kubectl_plugin.cli.errors import describe
 from kubectl_plugin.console.access.viewer import Gate, Refused, Viewer
+from kubectl_plugin.console.cluster.questions import QuestionRefused
 from kubectl_plugin.console.pages.page import ConsolePage, Content, PageRequest, Services
 from kubectl_plugin.console.pages.redaction import Redactor
-from kubectl_plugin.console.web.answers import HEADERS, AnswerCache, CachedAnswer, etag_of
+from kubectl_plugin.console.pages.what_if import ON_THE_COMMAND_LINE
+from kubectl_plugin.console.web.answers import HEADERS, AnswerCache, CachedAnswer, etag_of, words_header
 from kubectl_plugin.console.web.origins import origin_problem
 from kubectl_plugin.render.structured import encoded
 from scheduler_core.errors import MusterError
@@ -33,6 +35,8 @@ _TEXT: Final = "text/plain; charset=utf-8"
 _MOST_FORM: Final = 1 << 20
 # Times as Muster writes them.
 _TIMES: Final = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
+# What was sent is understood, but cannot be answered.
+_INVALID: Final = 422
 # Seconds that the first request waits for the cluster to be read.
 _FIRST_SECONDS: Final = 2.0
 _STATIC: Final = {
@@ -69,6 +73,11 @@ def create_app(services: Services, gate: Gate, pages: Sequence[ConsolePage], hos
     app.register_error_handler(Refused, front.refuse)
     app.register_error_handler(HTTPException, front.refuse_http)
     return app
+
+
+def described(error: MusterError) -> str:
+    """What is wrong, for a page: a question's own words, without what commands write before them."""
+    return error.problem if isinstance(error, QuestionRefused) else describe(error)
 
 
 def moment(text: str) -> Markup:
@@ -117,8 +126,9 @@ def _respond(answer: CachedAnswer) -> Response:
     """The answer, or 304 if the browser has it."""
     quoted = f'"{answer.etag}"'
     if request.headers.get("If-None-Match", "") == quoted:
-        return Response(status=304, headers={"ETag": quoted})
-    return Response(answer.body, content_type=answer.kind, headers={"ETag": quoted})
+        return Response(status=304, headers=[("ETag", quoted), *answer.headers])
+    headers = [("ETag", quoted), *answer.headers]
+    return Response(answer.body, answer.status, content_type=answer.kind, headers=headers)
 
 
 class _Front:
@@ -140,16 +150,24 @@ class _Front:
             raise Refused(403, problem)
 
     def start(self, first: str) -> Any:
-        """The link of the command: it is exchanged for a cookie."""
+        """The link of the command: it is exchanged for a cookie.
+
+        The answer is a page that goes on by itself. Browsers do not send a Strict cookie on a redirect of a
+        request that another site began, such as a terminal in a web page.
+        """
         token = request.args.get("token", "")
         if token and not self._gate.takes_tokens:
-            return self._with_session(redirect(first, 303), self._gate.open(token))
+            body = render_template("entered.html", first=first)
+            if request.method == "HEAD":
+                # Who only looks at the link, such as the preview of a chat, must not use it up.
+                return Response(body, content_type=_HTML)
+            return self._with_session(Response(body, content_type=_HTML), self._gate.open(token))
         self._viewer()
         return redirect(first, 303)
 
     def login(self, first: str) -> Any:
         """The form for a token, and its answer."""
-        if request.method == "GET":
+        if request.method != "POST":
             return Response(render_template("login.html", problem=""), content_type=_HTML)
         return self._with_session(redirect(first, 303), self._gate.open(request.form.get("token", "")))
 
@@ -169,9 +187,16 @@ class _Front:
 
     def show(self, page: ConsolePage, **path: str) -> Any:
         """A page, its fragment, or its document."""
+        watch = self._services.watch
+        ready = watch.ready
+        early = not ready.is_set()
         viewer = self._viewer()
-        if not self._services.watch.ready.wait(_FIRST_SECONDS):
-            return self._still_reading(page, viewer)
+        if early:
+            # Strangers do not get so far: each request that waits keeps a thread of the server.
+            if not ready.wait(_FIRST_SECONDS):
+                return self._still_reading(page, viewer)
+            # Rights are asked for by namespace, and which there are is known only now.
+            viewer = self._viewer()
         form = request.args.get("format", "")
         fragment = "fragment" in request.args
         if form not in ("", "json", "csv"):
@@ -187,7 +212,7 @@ class _Front:
             *sorted(params.items()),
             *sorted(path.items()),
         )
-        version = (page.version(self._services), self._services.watch.trouble())
+        version = (page.version(self._services), watch.trouble(), watch.uninstalled)
         answer = self._answers.get(key, version)
         if answer is None:
             answer, current = self._made(page, asked, form, fragment)
@@ -203,21 +228,28 @@ class _Front:
         try:
             content = page.content(self._services, asked)
         except MusterError as error:
-            problem = asked.redactor(self._services).text(describe(error))
+            problem = asked.redactor(self._services).text(described(error))
             if form or not page.posts:
-                raise Refused(422, problem) from None
+                raise Refused(_INVALID, problem) from None
             content = self._blank(page, asked)
+        # Documents are those of the command line, which has no field for that.
+        headers = (
+            *words_header("X-Muster-Stale", (self._trouble(asked.viewer), content.stale)),
+            *words_header("X-Muster-Searching", (content.searching,)),
+        )
         if form == "csv":
             if content.csv is None:
                 raise Refused(400, "this page has no CSV; json is known")
             body = content.csv().encode()
-            return CachedAnswer(body, etag_of(body), "text/csv; charset=utf-8"), content.current
+            kind = "text/csv; charset=utf-8"
+            return CachedAnswer(body, etag_of(body), kind, headers), content.current
         if form:
             body = encoded(content.document(), "json").encode()
-            return CachedAnswer(body, etag_of(body), "application/json"), content.current
+            return CachedAnswer(body, etag_of(body), "application/json", headers), content.current
         values = {**content.values, "lacks": content.lacks, "problem": problem}
         body = self._html(f"{page.name}.html", page, asked.viewer, content.title, values, fragment).encode()
-        return CachedAnswer(body, etag_of(body), _HTML), content.current and not problem
+        status = _INVALID if problem else 200
+        return CachedAnswer(body, etag_of(body), _HTML, headers, status), content.current and not problem
 
     def _blank(self, page: ConsolePage, asked: PageRequest) -> Content:
         """The form with what was typed, without an answer."""
@@ -235,7 +267,6 @@ class _Front:
         fragment: bool,
     ) -> str:
         watch = self._services.watch
-        trouble = watch.trouble()
         return render_template(
             template,
             **values,
@@ -245,18 +276,29 @@ class _Front:
             page_title=title or (page.title if page is not None else "Muster"),
             viewer=viewer,
             server=watch.client.session.endpoint.server,
-            trouble=Redactor.of(viewer, watch.cluster).text(trouble) if trouble else "",
+            trouble=self._trouble(viewer),
             # What the console in the cluster may not list is its own matter, not the viewer's.
             unread=() if self._gate.takes_tokens else watch.unread,
+            uninstalled=watch.uninstalled,
             takes_tokens=self._gate.takes_tokens,
             live=page is not None and not page.posts,
         )
 
+    def _trouble(self, viewer: Viewer) -> str:
+        """Why what is shown may be old, for this viewer; else empty."""
+        trouble = self._services.watch.trouble()
+        return Redactor.of(viewer, self._services.watch.cluster).text(trouble) if trouble else ""
+
     def _still_reading(self, page: ConsolePage, viewer: Viewer) -> Response:
         """A page that loads itself again, until the cluster was read."""
         values = {"lacks": (), "problem": ""}
+        headers = {"Refresh": "1", "Retry-After": "1"}
+        if request.args.get("format"):
+            refused = self.refuse(Refused(503, "the cluster is being read"))
+            refused.headers.update(headers)
+            return refused
         body = self._html("waiting.html", page, viewer, "", values, "fragment" in request.args)
-        return Response(body, 503, {"Refresh": "1"}, content_type=_HTML)
+        return Response(body, 503, headers, content_type=_HTML)
 
     def _viewer(self) -> Viewer:
         return self._gate.viewer(dict(request.cookies), request.environ)
@@ -275,4 +317,8 @@ class _Front:
 
     def refuse_http(self, error: HTTPException) -> Response:
         """What Flask refuses: unknown paths and methods, forms that are too large."""
+        if error.code == 413:
+            return self.refuse(
+                Refused(413, f"the form is longer than {_MOST_FORM >> 20} MiB; {ON_THE_COMMAND_LINE}")
+            )
         return self.refuse(Refused(error.code or 400, error.description or error.name))

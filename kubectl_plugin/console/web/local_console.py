@@ -19,6 +19,7 @@ from kubectl_plugin.console.web.server import ConsoleServer
 from scheduler_core.kube.client import Client
 
 _HOST: Final = "127.0.0.1"
+_HTTP_PORT: Final = 80
 _LOOK_SECONDS: Final = 1.0
 
 
@@ -28,6 +29,12 @@ def services_of(
     """The services of a console whose watch has begun. `events`: its identity may list Events."""
     history = HistoryReader(watch.client, watch.history_namespace, watch.reclaims_in, events=events)
     return Services(watch, questions, Advisor(watch.cluster, questions), history, prices)
+
+
+def hosts_of(port: int) -> frozenset[str]:
+    """The values of the Host header on a port of this machine: clients leave the port of HTTP out."""
+    names = (_HOST, "localhost")
+    return frozenset({*(f"{name}:{port}" for name in names), *(names if port == _HTTP_PORT else ())})
 
 
 class LocalConsole:
@@ -46,10 +53,9 @@ class LocalConsole:
     def start(self) -> str:
         """Begin to serve and to watch; gives the link. Raises PortTaken and the ApiError tree."""
         port = self._server.listen()
-        hosts = frozenset({f"{_HOST}:{port}", f"localhost:{port}"})
         self._watch.start()
         services = services_of(self._watch, self._questions, self._prices)
-        self._server.serve(create_app(services, self._gate, all_pages(), hosts))
+        self._server.serve(create_app(services, self._gate, all_pages(), hosts_of(port)))
         return f"http://{_HOST}:{port}/?token={self._gate.token}"
 
     def wait(self, tell: Callable[[str], None]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +115,7 @@ def test_what_if_on_the_page_is_that_of_the_command(
         assert shown["supposed"] == told["supposed"]
         assert shown["after"]["quotas"] == told["after"]["quotas"]
         bad = session.ask("/what-if", "POST", f"set=quota/{other}:max.cpu=1&manifest=")
-        assert bad.status == 200
+        assert bad.status == 422
         assert "spec.min[cpu]=6 exceeds spec.max[cpu]=1" in bad.body
         assert f'value="quota/{other}:max.cpu=1"' in bad.body
         nonsense = session.ask("/what-if?format=json", "POST", "set=nonsense")
@@ -135,6 +137,18 @@ def test_strangers_are_refused(cluster: Cluster) -> None:
         assert session.ask("/now", "DELETE").status == 405
         assert session.ask("/gangs/no/incubator.such").status == 404
         assert "default-src 'none'" in session.ask("/now").headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_signals_while_it_ends_are_no_traceback(cluster: Cluster, first: signal.Signals) -> None:
+    with local_console(cluster.kubeconfig) as (process, _):
+        process.process.send_signal(first)
+        while process.process.poll() is None:
+            process.process.send_signal(signal.SIGTERM)
+            time.sleep(0.005)
+        assert process.close() == 128 + first
+        assert "Traceback" not in "".join(process.said)
+        assert "Exit" not in "".join(process.said)
 
 
 def test_a_port_that_is_taken_is_one_line(cluster: Cluster) -> None:

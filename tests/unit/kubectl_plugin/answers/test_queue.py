@@ -83,6 +83,22 @@ def test_without_rights_the_conditions_tell(api: Api, eq: Command) -> None:
     assert table.split()[0] == "?"
 
 
+def test_without_pods_it_is_not_known_what_waits(api: Api, eq: Command) -> None:
+    api.forbidden = {("pods", ""), ("pods", "team-a")}
+    done = eq("queue", "-n", "team-a")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.splitlines()[-1] == "What waits is not known: you may not list pods."
+    document = json.loads(eq("queue", "-n", "team-a", "-o", "json").out)
+    assert [document[name] for name in ("length", "startingPods", "waiting")] == [None] * 3
+
+
+def test_that_nothing_waits_is_told_of_the_pods_that_were_read(api: Api, eq: Command) -> None:
+    api.objects["pods"] = []
+    api.forbidden = {("pods", "")}
+    said = eq("queue", "-A", "-n", "team-a").err.splitlines()[-1]
+    assert said == "Nothing waits in team-a namespace; what waits in others is not known."
+
+
 def test_nothing_waits(api: Api, eq: Command) -> None:
     api.objects["pods"] = []
     done = eq("queue", "-A")

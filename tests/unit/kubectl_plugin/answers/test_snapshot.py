@@ -63,9 +63,9 @@ def test_no_byte_of_another_tenant_is_in_the_snapshot_of_a_namespace(
         assert "sum-on-n1" in done.out
         assert not [line for line in head if "Not read" in line]
     else:
-        unread = "Not read, as the user may not list them: pods outside team-a namespace"
+        unread = "Not read, as the user may not list them: pods outside the namespace team-a"
         assert f"# {unread}" in head
-        assert "note: you may not list pods outside team-a namespace" in done.err
+        assert "note: you may not list pods outside the namespace team-a" in done.err
 
 
 def test_pseudonyms_depend_on_the_key_alone(eq: Command, api: Api, tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def test_rights_in_one_namespace_compare_quotas_and_name_nobody_else(api: Api, e
         "if        ElasticQuota team-a/quota: max[nvidia.com/gpu] is 12 instead of 8",
         "quota     team-a/quota nvidia.com/gpu: 8 -> 8 (min 4, max 8 -> 12, 4 borrowed)",
         "unknown   who starts, waits or is evicted: you may not list nodes, "
-        "elasticquotas.scheduling.x-k8s.io outside team-a namespace, pods outside team-a namespace",
+        "elasticquotas.scheduling.x-k8s.io outside the namespace team-a, pods outside the namespace team-a",
     ]
     assert "team-b" not in done.out + done.err
 

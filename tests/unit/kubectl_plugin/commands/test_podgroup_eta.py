@@ -125,11 +125,11 @@ def test_rights_in_one_namespace_tell_no_time(api: Api, ask: Command) -> None:
     done = ask("gang")
     assert (done.code, done.out) == (
         0,
-        "PodGroup team-a/gang: unknown, because you may not list nodes, pods outside team-a namespace\n",
+        "PodGroup team-a/gang: unknown, because you may not list nodes, pods outside the namespace team-a\n",
     )
     notes = [line for line in done.err.splitlines() if "jobs" in line]
     assert notes == [
-        "note: you may not list jobs outside team-a namespace: what depends on them is not known"
+        "note: you may not list jobs outside the namespace team-a: what depends on them is not known"
     ]
 
 

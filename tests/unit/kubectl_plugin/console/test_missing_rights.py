@@ -1,0 +1,123 @@
+"""What depends on objects that may not be listed is not known: no zero and no sentence stands for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubectl_plugin.console.access.viewer import Viewer
+from tests.support.builders import make_group, make_node, make_pod, make_quota
+from tests.support.console_scene import Scene
+
+ALL = Viewer("")
+PAGES = ("/now", "/lending", "/queue", "/gangs", "/topology", "/gangs/a/incubator.train")
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Two namespaces with the same objects, of which a test takes a right away."""
+    objects = [make_node("n").allocatable(cpu=48, memory="8Gi", pods=20).dict()]
+    for name in "ab":
+        objects += [
+            make_quota(f"{name}/quota").min(cpu=4).max(cpu=8).dict(),
+            make_group(f"{name}/train").needs(4).dict(),
+        ]
+    return Scene(objects)
+
+
+def test_without_pods_no_page_tells_of_them(scene: Scene) -> None:
+    scene.watch.deny("pods")
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        pages = {path: client.get(path).text for path in PAGES}
+        documents = {path: client.get(f"{path}?format=json").json for path in PAGES}
+    for path, page in pages.items():
+        assert "you may not list" in page.partition("<details")[0], path
+        assert "pods" in page.partition("<details")[0], path
+    assert "use not known" in pages["/now"]
+    assert "0</b> used" not in pages["/now"]
+    for item in documents["/now"]["quotas"]:
+        assert [item[name] for name in ("used", "pending", "borrowed", "lent", "entitled")] == [None] * 5
+    assert documents["/now"]["totals"] is None
+    assert documents["/lending"] == {"lending": None}
+    assert "Nothing waits" not in pages["/queue"]
+    assert "What waits is not known" in pages["/queue"]
+    queue = documents["/queue"]
+    assert (queue["length"], queue["startingPods"], queue["waiting"]) == (None, None, None)
+    for path in ("/gangs", "/gangs/a/incubator.train"):
+        assert "has no pods" not in pages[path]
+        assert "not known" in pages[path]
+    for status in (*documents["/gangs"]["groups"], documents["/gangs/a/incubator.train"]["status"]):
+        assert (status["phase"], status["bound"], status["members"]) == (None, None, None)
+        assert status["minMembers"] == 4
+    assert "48, use not known" in pages["/topology"]
+    assert "0 used" not in pages["/topology"]
+    assert {unit["used"] if unit["used"] is None else "told" for unit in documents["/topology"]["units"]} == {
+        None
+    }
+
+
+def test_pods_of_one_namespace_tell_of_this_one_alone(scene: Scene) -> None:
+    scene.watch.put(make_pod("a/p").requests(cpu=1).on("n").dict())
+    scene.watch.deny("pods", "a")
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        now = client.get("/now")
+        used = {item["namespace"]: item["used"] for item in client.get("/now?format=json").json["quotas"]}
+        groups = {item["namespace"]: item for item in client.get("/gangs?format=json").json["groups"]}
+        units = client.get("/topology?format=json").json["units"]
+        gangs = client.get("/gangs").text
+    assert used == {"a": "1", "b": None}
+    assert "you may not list pods in b: what pods use and wait for is not known there" in now.text
+    assert (groups["a"]["bound"], groups["b"]["bound"]) == (0, None)
+    assert "you may not list pods in b" in gangs
+    assert [unit["used"] for unit in units] == [None] * len(units)
+
+
+@pytest.mark.parametrize("plural", ["elasticquotas", "nodes", "podgroups"])
+def test_a_kind_that_may_not_be_listed_is_not_told_to_be_empty(scene: Scene, plural: str) -> None:
+    scene.watch.deny(plural if plural != "podgroups" else "podgroups.scheduling.x-k8s.io")
+    for name in "ab":
+        if plural == "elasticquotas":
+            scene.watch.remove(make_quota(f"{name}/quota").dict())
+        if plural == "podgroups":
+            scene.watch.remove(make_group(f"{name}/train").dict())
+    path, field = {"elasticquotas": ("/now", "quotas"), "nodes": ("/topology", "units")}.get(
+        plural, ("/gangs", "groups")
+    )
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        assert client.get(f"{path}?format=json").json[field] is None
+        assert f"you may not list {plural}" in client.get(path).text.partition("<details")[0]
+
+
+@pytest.mark.parametrize(
+    ("denied", "but", "told"),
+    [
+        ("pods", "a", "</b> piece of work waits in the namespaces that you may list; "),
+        ("nodes", "", "</b> piece of work waits in the cluster; its place in the queue is not known: 1 pod."),
+    ],
+)
+def test_a_part_of_the_queue_is_not_told_to_be_all_of_it(
+    scene: Scene, denied: str, but: str, told: str
+) -> None:
+    scene.watch.deny(denied, but)
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        nothing = "Nothing waits in the namespaces that you may list." if but else "Nothing waits."
+        assert nothing in client.get("/queue").text
+        scene.watch.put(make_pod("a/p").requests(cpu=1).dict())
+        page = client.get("/queue").text
+    assert told in page
+    assert "in the order in which" not in page
+    assert f"you may not list {denied}" in page.partition("<table")[0]
+
+
+def test_one_pod_is_one_pod(scene: Scene) -> None:
+    scene.watch.put(make_pod("a/p").requests(cpu=100).dict())
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        assert "in the order in which the scheduler tries them: 1 pod." in client.get("/queue").text
+    with scene.as_viewer(Viewer("user", frozenset("a"))) as client:
+        assert "tries them: 1 pod of them is yours to see." in client.get("/queue").text
+
+
+def test_amounts_of_other_namespaces_are_not_known(scene: Scene) -> None:
+    """Who may list ResourceQuotas in one namespace does not know that others have none."""
+    scene.watch.deny("resourcequotas", "a")
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        assert "you may not list resourcequotas in b: hard is not known there" in client.get("/now").text
