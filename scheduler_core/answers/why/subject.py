@@ -54,7 +54,7 @@ def subject_of(simulation: Simulation, kind: str, namespace: str, name: str) -> 
     one group. Raises ConfigError if there is no such object.
     """
     if kind == POD_GROUP:
-        return _of_group(simulation, _group_named(simulation, namespace, name))
+        return subject_of_group(simulation, _group_named(simulation, namespace, name))
     if kind == POD:
         found = simulation.known.get((POD, namespace, name))
         if found is None:
@@ -69,7 +69,7 @@ def subject_of(simulation: Simulation, kind: str, namespace: str, name: str) -> 
     text = f"{kind} {namespace}/{name}"
     gang = _only_group(simulation, pods)
     if gang is not None and missing(gang, take_census(simulation.state, gang.key)):
-        return _of_group(simulation, gang)
+        return subject_of_group(simulation, gang)
     waiting = tuple(sorted(pod.key for pod in pods if _waits(pod)))
     placed = tuple(sorted(pod.key for pod in pods if pod.assigned and not pod.finished))
     key = gang.key if gang is not None else group_key(pods[0]) or ""
@@ -143,7 +143,8 @@ def _waits(pod: Pod) -> bool:
     return not (pod.assigned or pod.finished or pod.terminating)
 
 
-def _of_group(simulation: Simulation, gang: Gang) -> Subject:
+def subject_of_group(simulation: Simulation, gang: Gang) -> Subject:
+    """The waiting pods of a group, of which those that it lacks must start together."""
     members = simulation.state.gangs.members(gang.key).values()
     waiting = tuple(sorted(pod.key for pod in members if _waits(pod)))
     placed = tuple(sorted(pod.key for pod in members if pod.assigned and not pod.finished))
