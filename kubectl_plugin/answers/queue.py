@@ -16,7 +16,7 @@ from scheduler_core.model.printable import visible
 if TYPE_CHECKING:
     from kubectl_plugin.live.live_world import LiveWorld
     from scheduler_core.answers.queue.advice import Advice, QueueAdvice, StartRange
-    from scheduler_core.answers.queue.waiting import WaitingQueue, WaitingUnit
+    from scheduler_core.answers.queue.waiting import UnitKey, WaitingQueue, WaitingUnit
 
 HEADERS: Final = ("POSITION", "NAMESPACE", "WORK", "PODS", "PRIORITY", "WAITS", "CAUSE", "STARTS", "STEP")
 # Seconds for estimates, and then for steps.
@@ -113,14 +113,22 @@ def document(
         "length": len(found.units),
         "startingPods": found.starting,
         "evictedPods": found.evicted,
-        "waiting": [_entry(unit, told.get((unit.kind, unit.namespace, unit.name))) for unit in shown],
+        "waiting": [_entry(unit, told.get(unit.key)) for unit in shown],
         **({"unread": list(unread)} if unread else {}),
     }
 
 
-def by_unit(advice: QueueAdvice) -> dict[tuple[str, str, str], Advice]:
-    """The advice by kind, namespace and name."""
-    return {(item.kind, item.namespace, item.name): item for item in advice.advice}
+def by_unit(advice: QueueAdvice) -> dict[UnitKey, Advice]:
+    """The advice by the key of its unit."""
+    return {item.key: item for item in advice.advice}
+
+
+def _work(unit: WaitingUnit) -> str:
+    """The work as the argument of other commands: `pod/a`, `podgroup/train`, `podgroup/native/train`."""
+    from scheduler_core.model.groups.gang import DIALECT_NAMES
+
+    dialect = f"{unit.dialect}/" if unit.dialect not in ("", DIALECT_NAMES["PodGroup"]) else ""
+    return f"{unit.kind.lower()}/{dialect}{unit.name}"
 
 
 def _entry(unit: WaitingUnit, advice: Advice | None) -> dict[str, Any]:
@@ -131,6 +139,7 @@ def _entry(unit: WaitingUnit, advice: Advice | None) -> dict[str, Any]:
         "kind": unit.kind,
         "namespace": unit.namespace,
         "name": unit.name,
+        **({"dialect": unit.dialect} if unit.dialect else {}),
         "pods": unit.pods,
         "priority": unit.priority,
         "since": format_time(unit.since),
@@ -157,11 +166,11 @@ def _rows(
 
     told = by_unit(advice)
     for unit in units:
-        known = told.get((unit.kind, unit.namespace, unit.name))
+        known = told.get(unit.key)
         texts = [
             str(unit.position) if unit.position else UNKNOWN,
             unit.namespace,
-            f"{unit.kind.lower()}/{unit.name}",
+            _work(unit),
             str(unit.pods),
             str(unit.priority),
             human_duration(now - unit.since),

@@ -62,7 +62,7 @@ class QueuePage(LivePage):
         rows = [unit for unit in units if wanted in ("", unit.cause)]
         counts = {cause: sum(unit.cause == cause for unit in units) for cause in CAUSES}
         values = {
-            "rows": [_row(unit, told.get((unit.kind, unit.namespace, unit.name))) for unit in rows[:MOST]],
+            "rows": [_row(unit, told.get(unit.key)) for unit in rows[:MOST]],
             "more": max(0, len(rows) - MOST),
             "length": len(known.queue.units),
             "pods": sum(unit.pods for unit in units),
@@ -100,5 +100,5 @@ def _row(unit: WaitingUnit, advice: Advice | None) -> dict[str, Any]:
         "words": CAUSES[unit.cause],
         "starts": [None if moment is None else format_time(moment) for moment in moments],
         "advice": advice,
-        "group": unit.kind == "PodGroup",
+        "link": f"{unit.dialect}.{unit.name}" if unit.dialect else "",
     }

@@ -11,7 +11,7 @@ from scheduler_core.answers.eta.answer import EARLY, LATE, MIDDLE
 from scheduler_core.answers.eta.forecast import StartTimes, start_times
 from scheduler_core.answers.eta.run_times import RunTimeRange
 from scheduler_core.answers.fixes.answer import answer_of
-from scheduler_core.answers.queue.waiting import WaitingUnit
+from scheduler_core.answers.queue.waiting import UnitKey, WaitingUnit
 from scheduler_core.answers.why.answer import why
 from scheduler_core.answers.why.subject import Subject, subject_of
 from scheduler_core.answers.worlds import World
@@ -44,6 +44,12 @@ class Advice(msgspec.Struct, frozen=True):
     what_if: str = ""
     never: str = ""
     searched: bool = False
+    dialect: str = ""
+
+    @property
+    def key(self) -> UnitKey:
+        """That of its unit."""
+        return self.kind, self.namespace, self.dialect, self.name
 
 
 class QueueAdvice(msgspec.Struct, frozen=True):
@@ -75,8 +81,9 @@ def advise(
 
 
 def _subject(world: World, unit: WaitingUnit) -> Subject | None:
+    name = f"{unit.dialect}/{unit.name}" if unit.dialect else unit.name
     try:
-        return subject_of(world.base, unit.kind, unit.namespace, unit.name)
+        return subject_of(world.base, unit.kind, unit.namespace, name)
     except ConfigError:
         return None
 
@@ -104,7 +111,7 @@ def _ranges(
 def _advice(
     world: World, unit: WaitingUnit, subject: Subject, start: StartRange, expired: Callable[[], bool]
 ) -> Advice:
-    found = Advice(unit.kind, unit.namespace, unit.name, start)
+    found = Advice(unit.kind, unit.namespace, unit.name, start, dialect=unit.dialect)
     if expired():
         return found
     answer = answer_of(world, why(world, subject), expired=expired)

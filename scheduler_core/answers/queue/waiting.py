@@ -7,15 +7,20 @@ import msgspec
 from scheduler_core.answers.queue.causes import Cause, Causes, obstacle_of_its_own
 from scheduler_core.answers.why.queue_place import unit_ref
 from scheduler_core.engine.queue.unit import QueuedUnit
+from scheduler_core.model.groups.gang import DIALECT_NAMES
 from scheduler_core.simulate.world import Simulation
+
+# (kind, namespace, dialect, name) of waiting work.
+UnitKey = tuple[str, str, str, str]
 
 
 class WaitingUnit(msgspec.Struct, frozen=True):
     """A pod or a group that waits.
 
     `position` counts from 1 in the order in which the scheduler tries; 0 where that is not known. `kind` is
-    PodGroup or Pod, `pods` is the number of its waiting pods. `since`: when its first pod was created, in
-    seconds since the epoch. `cause` is the kind of obstacle, `message` what the scheduler says. `nodes` are
+    PodGroup or Pod, `pods` is the number of its waiting pods. `dialect` is that of a PodGroup, in words for
+    people: names of several dialects may be equal. `since`: when its first pod was created, in seconds since
+    the epoch. `cause` is the kind of obstacle, `message` what the scheduler says. `nodes` are
     kept for it, or are being freed.
     """
 
@@ -29,6 +34,12 @@ class WaitingUnit(msgspec.Struct, frozen=True):
     cause: Cause
     message: str
     nodes: tuple[str, ...] = ()
+    dialect: str = ""
+
+    @property
+    def key(self) -> UnitKey:
+        """What tells it from all other work."""
+        return self.kind, self.namespace, self.dialect, self.name
 
 
 class WaitingQueue(msgspec.Struct, frozen=True):
@@ -88,4 +99,5 @@ def _waiting(simulation: Simulation, unit: QueuedUnit, position: int, cause: Cau
         "kept" if kept and cause == "nodes" else cause,
         next(messages, ""),
         tuple(sorted(kept)),
+        DIALECT_NAMES[ref.dialect] if ref is not None else "",
     )

@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_core.errors import ConfigError
-from scheduler_core.model.groups.gang import DIALECT_NAMES, Gang, group_key, group_of
+from scheduler_core.model.groups.gang import DIALECT_NAMES, RESOURCES, Gang, GroupRef, group_key, group_of
+from scheduler_core.model.kinds import POD_GROUPS
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.simulate.world import Simulation
 from scheduler_core.state.gangs.gangs import missing, take_census
@@ -51,7 +52,8 @@ def subject_of(simulation: Simulation, kind: str, namespace: str, name: str) -> 
     """The subject with a kind (`Pod`, `PodGroup`, or that of an owner of pods, in any case).
 
     A member of a group that lacks its minimum stands for its group, as does an owner whose pods are all of
-    one group. Raises ConfigError if there is no such object.
+    one group. The name of a PodGroup may begin with its dialect (`native/train`), as several dialects may
+    have the same names. Raises ConfigError if there is no such object.
     """
     if kind == POD_GROUP:
         return subject_of_group(simulation, _group_named(simulation, namespace, name))
@@ -82,6 +84,8 @@ def work_in(simulation: Simulation, objects: Iterable[Mapping[str, Any]]) -> lis
     for obj in objects:
         kind, meta = str(obj["kind"]), obj["metadata"]
         namespace, name = str(meta.get("namespace") or ""), str(meta["name"])
+        if kind == POD_GROUP:
+            name = f"{_dialect_of(obj)}/{name}"
         try:
             subject = subject_of(simulation, kind, namespace, name)
         except ConfigError:
@@ -89,6 +93,13 @@ def work_in(simulation: Simulation, objects: Iterable[Mapping[str, Any]]) -> lis
         found.setdefault(subject.text, subject)
     groups = {item.group for item in found.values() if item.goal.group}
     return [item for item in found.values() if item.goal.group or item.group not in groups]
+
+
+def _dialect_of(obj: Mapping[str, Any]) -> str:
+    """The dialect of a PodGroup that a manifest has; without apiVersion it is the incubator's."""
+    api_group = str(obj.get("apiVersion") or POD_GROUPS.group).partition("/")[0]
+    found = (DIALECT_NAMES[dialect] for dialect, resource in RESOURCES.items() if resource.group == api_group)
+    return next(found, "")
 
 
 def pods_of_owner(pods: Iterable[Pod], kind: str, namespace: str, name: str) -> list[Pod]:
@@ -157,9 +168,10 @@ def subject_of_group(simulation: Simulation, gang: Gang) -> Subject:
 
 
 def _group_named(simulation: Simulation, namespace: str, name: str) -> Gang:
-    for dialect in DIALECT_NAMES:
-        gang = simulation.state.gangs.gangs.get(f"{namespace}/{name} {dialect}")
-        if gang is not None:
+    wanted, _, plain = name.rpartition("/")
+    for dialect, shown in DIALECT_NAMES.items():
+        gang = simulation.state.gangs.gangs.get(GroupRef(dialect, namespace, plain).key)
+        if gang is not None and wanted in ("", shown):
             return gang
     raise ConfigError(f"podgroup/{name}", f"there is no PodGroup {namespace}/{name}")
 

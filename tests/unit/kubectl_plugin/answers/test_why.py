@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kubectl_plugin.cli.errors import CommandFailed
 from kubectl_plugin.live.references import reference
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, pod_object, quota_object
 
@@ -220,7 +221,17 @@ def test_a_tenant_is_told_what_may_be_seen_and_no_name_of_others(cluster: Api, e
         (["PyTorchJob/t"], "PyTorchJob", "t"),
         (["sts/s"], "StatefulSet", "s"),
         (["pg/g"], "PodGroup", "g"),
+        (["podgroup/native/g"], "PodGroup", "native/g"),
     ],
 )
 def test_references_as_kubectl_reads_them(words: list[str], kind: str, name: str) -> None:
     assert reference(words) == (kind, name)
+
+
+def test_a_group_may_be_named_with_its_dialect() -> None:
+    """So it is in `podgroup eta native/g`, where the kind is known."""
+    assert reference(["native/g"], "PodGroup") == ("PodGroup", "native/g")
+    assert reference(["podgroup/g"], "PodGroup") == ("PodGroup", "g")
+    for words in (["podgroup/other/g"], ["pod/native/g"], ["podgroup/native/g/x"]):
+        with pytest.raises(CommandFailed, match="may not contain '/'"):
+            reference(words)

@@ -131,6 +131,9 @@ def test_who_sees_all_sees_the_names(scene: Scene) -> None:
     assert [name for name in SECRETS if name not in every] == ["crown"]
 
 
+NEVER = "no room on node frigate"
+
+
 def test_steps_on_nodes_and_errors_are_hidden(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     known = scene.advisor.queue()
     steps = {
@@ -142,7 +145,7 @@ def test_steps_on_nodes_and_errors_are_hidden(scene: Scene, monkeypatch: pytest.
         "placed": ("raise something", f"--set quota/{THEIRS}:max.cpu=8"),
     }
     advice = tuple(
-        Advice("PodGroup", MINE, name, step=step, what_if=arguments, never="no room on node frigate")
+        Advice("PodGroup", MINE, name, dialect="incubator", step=step, what_if=arguments, never=NEVER)
         for name, (step, arguments) in steps.items()
     )
     found = Known(known.queue, QueueAdvice(advice), 9, problem=f"the queue: pod {THEIRS}/x is odd")
