@@ -151,8 +151,33 @@ def _entry(unit: WaitingUnit, advice: Advice | None) -> dict[str, Any]:
         return entry
     moments = {name: getattr(advice.start, name) for name in ("earliest", "median", "latest")}
     starts = {name: format_time(moment) for name, moment in moments.items() if moment is not None}
-    texts = {"step": advice.step, "whatIf": advice.what_if, "never": advice.never}
-    return entry | {"starts": starts} | {name: text for name, text in texts.items() if text}
+    told = {
+        "step": advice.step,
+        "whatIf": advice.what_if,
+        "evicts": list(advice.evicts),
+        "delays": list(advice.delays),
+        "never": advice.never,
+    }
+    return entry | {"starts": starts} | {name: value for name, value in told.items() if value}
+
+
+def losers_text(advice: Advice, *, named: bool = True) -> str:
+    """`evicts 1 pod: b/old; delays 2 pods: b/new, c/new`: who loses by the step; `named`: with names."""
+    from scheduler_core.printing.counts import counted, names_text
+
+    parts = []
+    for word, pods in (("evicts", advice.evicts), ("delays", advice.delays)):
+        if pods:
+            # Hidden names are all alike.
+            names = f": {names_text(dict.fromkeys(pods))}" if named else ""
+            parts.append(f"{word} {counted(len(pods), 'pod')}{names}")
+    return "; ".join(parts)
+
+
+def _step_text(advice: Advice, *, wide: bool) -> str:
+    """The step with who loses by it; else why nothing helps."""
+    losers = losers_text(advice, named=wide)
+    return f"{advice.step} ({losers})" if losers else advice.step or advice.never or ABSENT
 
 
 def _headers(output: str) -> list[str]:
@@ -176,7 +201,7 @@ def _rows(
             human_duration(now - unit.since),
             unit.cause,
             interval_text(known.start, now) if known is not None else ABSENT,
-            (known.step or known.never or ABSENT) if known is not None else ABSENT,
+            _step_text(known, wide=wide) if known is not None else ABSENT,
             *([unit.message or ABSENT] if wide else []),
         ]
         yield [Cell(visible(text)) for text in texts]

@@ -33,7 +33,8 @@ class Advice(msgspec.Struct, frozen=True):
     """What is known beyond the queue of one unit: when it starts, and the least change that starts it now.
 
     `step` is empty where no change was found or looked for; `what_if` are the arguments with which
-    `kubectl elasticquota what-if` shows it. `never`: why it could not start even on an empty cluster.
+    `kubectl elasticquota what-if` shows it. `evicts` are pods that are evicted then, `delays` are pods
+    that start only without the change. `never`: why it could not start even on an empty cluster.
     """
 
     kind: str
@@ -45,6 +46,8 @@ class Advice(msgspec.Struct, frozen=True):
     never: str = ""
     searched: bool = False
     dialect: str = ""
+    evicts: tuple[str, ...] = ()
+    delays: tuple[str, ...] = ()
 
     @property
     def key(self) -> UnitKey:
@@ -116,10 +119,9 @@ def _advice(
         return found
     answer = answer_of(world, why(world, subject), expired=expired)
     first = answer.fixes[0] if answer.fixes else None
+    found = msgspec.structs.replace(found, never=answer.never, searched=first is not None or answer.complete)
+    if first is None:
+        return found
     return msgspec.structs.replace(
-        found,
-        step=first.text if first is not None else "",
-        what_if=first.what_if if first is not None else "",
-        never=answer.never,
-        searched=bool(answer.fixes) or answer.complete,
+        found, step=first.text, what_if=first.what_if, evicts=first.evicts, delays=first.delays
     )
