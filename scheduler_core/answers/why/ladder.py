@@ -78,7 +78,7 @@ def _rungs(
             Rung("gates", BLOCKED, f"{len(gated)} of {len(pods)} pods have scheduling gates: {gates}")
         )
     found.append(gang_rung(simulation, subject.group))
-    found += quota_rungs(simulation, pods, subject.need, numbers)
+    found += quota_rungs(simulation, pods, subject.need, numbers, all_known=all_known)
     if not all_known:
         found.append(Rung("quota", UNKNOWN, "sum(min): the ElasticQuotas of other namespaces were not read"))
     found.append(topology_rung(simulation, subject, pods))

@@ -14,9 +14,10 @@ from scheduler_core.answers.why.answer import why
 from scheduler_core.answers.why.subject import subject_of
 from scheduler_core.answers.worlds import CopiedWorld
 from scheduler_core.config import load_config
+from scheduler_core.model.names import QUOTA_GROUP_LABEL
 from scheduler_core.simulate import Simulation
 from tests.support.load_builders import make_metric
-from tests.support.situations import SITUATIONS, cluster, group, node, pod, quota
+from tests.support.situations import GPU, SITUATIONS, cluster, group, node, pod, quota
 
 
 def queue(base: Simulation) -> WaitingQueue:
@@ -83,6 +84,30 @@ def loaded() -> Simulation:
     return base
 
 
+def max_of_a_group() -> Simulation:
+    """Quotas far from their own max, and the max of the group above them."""
+    base = cluster(node("n1", 16), quota("c", 8, 8))
+    group_of_quotas = {"kind": "QuotaGroup", "metadata": {"name": "dept"}}
+    base.create({**group_of_quotas, "spec": {"min": {GPU: "8"}, "max": {GPU: "9"}}})
+    for name in ("a", "b"):
+        made = quota(name, 2, 20)
+        made["metadata"]["labels"] = {QUOTA_GROUP_LABEL: "dept"}
+        base.create(made)
+    for number in range(11):
+        base.create(pod("a", f"p{number:02}", 1))
+    return base
+
+
+def held_quota() -> Simulation:
+    """A group lacks a member, and holds what a later pod asks for."""
+    holds = group("g", 3)
+    holds["metadata"]["annotations"] = {"muster.dev/hold-quota": "10m"}
+    return cluster(
+        node("n1"), quota("a", 4, 4), holds, *(pod("a", f"g-{number}", 1, "g") for number in range(2)),
+        pod("a", "new", 2)
+    )  # fmt: skip
+
+
 def too_large_beside_equals() -> Simulation:
     return cluster(node("n1"), *(pod("a", f"new-{number}", 16) for number in range(3)))
 
@@ -95,6 +120,8 @@ WORLDS: dict[str, Callable[[], Simulation]] = {
     "scheduling gates": gated,
     "members beyond the minimum": beyond_the_minimum,
     "all nodes are busy": loaded,
+    "the max of a group of quotas": max_of_a_group,
+    "quota that is held for a group": held_quota,
     "equal pods that no node holds": too_large_beside_equals,
 }
 
@@ -104,6 +131,28 @@ def test_the_cause_is_the_first_check_that_blocks(name: str) -> None:
     found = list(compared(WORLDS[name]()))
     assert found
     assert [cause for _, cause, _ in found] == [check for _, _, check in found]
+
+
+def test_the_group_of_quotas_is_named_with_its_numbers() -> None:
+    base = max_of_a_group()
+    rungs = why(CopiedWorld(base), subject_of(base, "Pod", "a", "p09")).examined.rungs
+    (told,) = [rung.text for rung in rungs if rung.state == "blocked" and rung.name == "quota"]
+    assert "; all quotas of QuotaGroup dept use 9: 10 exceed its max 9" in told
+
+
+def test_a_max_of_a_group_on_what_its_quotas_do_not_name_is_told_as_the_scheduler_does() -> None:
+    base = max_of_a_group()
+    spec = {"min": {GPU: "8"}, "max": {GPU: "20", "cpu": "1"}}
+    base.update({"kind": "QuotaGroup", "metadata": {"name": "dept"}, "spec": spec})
+    asks = pod("a", "q", 1)
+    asks["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    base.create(asks)
+    (unit,) = [unit for unit in queue(base).units if unit.name == "q"]
+    rungs = why(CopiedWorld(base), subject_of(base, "Pod", "a", "q")).examined.rungs
+    (told,) = [rung.text for rung in rungs if rung.state == "blocked" and rung.name == "quota"]
+    assert unit.cause == "quota"
+    assert told == unit.message.split(". ")[0]
+    assert "QuotaGroup dept cpu=0 + requested 2 exceeds its max=1" in told
 
 
 def test_every_equal_pod_is_told_that_the_quota_refuses_it() -> None:
