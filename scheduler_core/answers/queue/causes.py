@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from scheduler_core.answers.why.group_rungs import gang_rung, topology_rung
 from scheduler_core.answers.why.node_rungs import load_rung, refusals_of
-from scheduler_core.answers.why.numbers import quota_numbers
+from scheduler_core.answers.why.numbers import profile_of, quota_numbers
 from scheduler_core.answers.why.queue_place import unit_ref
 from scheduler_core.answers.why.quota_rungs import quota_rungs
 from scheduler_core.answers.why.rung import BLOCKED
@@ -88,6 +88,9 @@ class Causes:
 
     def _too_loaded(self, pod: Pod) -> bool:
         """Whether the load of every node is too high for pods like this one."""
+        profile = profile_of(self._simulation, [pod])
+        if profile is None or names.LOAD_AWARE_SCHEDULING not in profile.enabled:
+            return False
         kind = pod.scheduler_name, usage_signature(pod)
         found = self._loaded.get(kind)
         if found is None:
