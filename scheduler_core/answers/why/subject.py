@@ -167,12 +167,18 @@ def subject_of_group(simulation: Simulation, gang: Gang) -> Subject:
     )
 
 
-def _group_named(simulation: Simulation, namespace: str, name: str) -> Gang:
+def groups_named(simulation: Simulation, namespace: str, name: str) -> list[Gang]:
+    """The groups of a name, which may begin with a dialect; that of `subject_of` comes first."""
     wanted, _, plain = name.rpartition("/")
-    for dialect, shown in DIALECT_NAMES.items():
-        gang = simulation.state.gangs.gangs.get(GroupRef(dialect, namespace, plain).key)
-        if gang is not None and wanted in ("", shown):
-            return gang
+    dialects = [dialect for dialect, shown in DIALECT_NAMES.items() if wanted in ("", shown)]
+    keys = (GroupRef(dialect, namespace, plain).key for dialect in dialects)
+    found = (simulation.state.gangs.gangs.get(key) for key in keys)
+    return [gang for gang in found if gang is not None]
+
+
+def _group_named(simulation: Simulation, namespace: str, name: str) -> Gang:
+    for gang in groups_named(simulation, namespace, name):
+        return gang
     raise ConfigError(f"podgroup/{name}", f"there is no PodGroup {namespace}/{name}")
 
 

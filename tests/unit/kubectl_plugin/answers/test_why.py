@@ -235,3 +235,15 @@ def test_a_group_may_be_named_with_its_dialect() -> None:
     for words in (["podgroup/other/g"], ["pod/native/g"], ["podgroup/native/g/x"]):
         with pytest.raises(CommandFailed, match="may not contain '/'"):
             reference(words)
+
+
+def test_a_name_of_two_dialects_is_noted_and_each_is_told(cluster: Api, eq: Command) -> None:
+    other = {**group("team-a", "train", 5), "apiVersion": "scheduling.x-k8s.io/v1alpha1"}
+    cluster.objects["podgroups"].append({**other, "spec": {"minMember": 5}})
+    done = eq("why", "podgroup/train", "--no-fixes")
+    note = "2 groups have this name, and incubator/train is shown; for another one write x-k8s/train"
+    assert note in done.err
+    assert "needs 2 pods together" in done.out
+    done = eq("why", "podgroup/x-k8s/train", "--no-fixes")
+    assert "groups have this name" not in done.err
+    assert "needs 2 pods together" not in done.out
