@@ -38,19 +38,21 @@ def eta(ctx: click.Context, /, name: str, config: str, output: str) -> None:
       kubectl podgroup eta train -n team-a -o json
     """
     from kubectl_plugin.cluster.diagnostics import Diagnostics
+    from kubectl_plugin.cluster.group_view import note_others
     from kubectl_plugin.cluster.session import CommandSession
     from kubectl_plugin.live.live_world import read_world
     from kubectl_plugin.live.references import reference
     from kubectl_plugin.live.run_times import finished_pods, read_jobs
     from scheduler_core.answers.eta.answer import eta as ask_eta
     from scheduler_core.answers.eta.run_times import times_of
-    from scheduler_core.answers.why.subject import POD_GROUP, subject_of
+    from scheduler_core.answers.why.subject import POD_GROUP, groups_named, subject_of
 
     session, diagnostics = CommandSession.of(ctx), Diagnostics()
     _, named = reference([name], POD_GROUP)
     live = read_world(session.client, session.namespace, diagnostics.note, config=config)
     base = live.world.base
     subject = subject_of(base, POD_GROUP, session.namespace, named)
+    note_others(groups_named(base, session.namespace, named), diagnostics)
     jobs, missing = read_jobs(session.client, session.namespace)
     for unread in (*live.unread, *([missing] if missing else [])):
         diagnostics.note(f"note: you may not list {unread}: what depends on them is not known")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kubectl_plugin.cluster.session import CommandSession
     from kubectl_plugin.live.live_world import LiveWorld
     from scheduler_core.answers.queue.advice import Advice, QueueAdvice, StartRange
-    from scheduler_core.answers.queue.waiting import WaitingQueue, WaitingUnit
+    from scheduler_core.answers.queue.waiting import UnitKey, WaitingQueue, WaitingUnit
 
 HEADERS: Final = ("POSITION", "NAMESPACE", "WORK", "PODS", "PRIORITY", "WAITS", "CAUSE", "STARTS", "STEP")
 # Seconds for estimates, and then for steps.
@@ -122,7 +122,7 @@ def document(
     `unread`: what a run of the scheduler needs and could not be read. What is not known is left out or null.
     """
     told = by_unit(advice)
-    entries = [_entry(unit, told.get((unit.kind, unit.namespace, unit.name))) for unit in shown]
+    entries = [_entry(unit, told.get(unit.key)) for unit in shown]
     counted = PODS.plural not in unread
     return {
         "length": len(found.units) if counted else None,
@@ -133,9 +133,17 @@ def document(
     }
 
 
-def by_unit(advice: QueueAdvice) -> dict[tuple[str, str, str], Advice]:
-    """The advice by kind, namespace and name."""
-    return {(item.kind, item.namespace, item.name): item for item in advice.advice}
+def by_unit(advice: QueueAdvice) -> dict[UnitKey, Advice]:
+    """The advice by the key of its unit."""
+    return {item.key: item for item in advice.advice}
+
+
+def _work(unit: WaitingUnit) -> str:
+    """The work as the argument of other commands: `pod/a`, `podgroup/train`, `podgroup/native/train`."""
+    from scheduler_core.model.groups.gang import DIALECT_NAMES
+
+    dialect = f"{unit.dialect}/" if unit.dialect not in ("", DIALECT_NAMES["PodGroup"]) else ""
+    return f"{unit.kind.lower()}/{dialect}{unit.name}"
 
 
 def _entry(unit: WaitingUnit, advice: Advice | None) -> dict[str, Any]:
@@ -146,6 +154,7 @@ def _entry(unit: WaitingUnit, advice: Advice | None) -> dict[str, Any]:
         "kind": unit.kind,
         "namespace": unit.namespace,
         "name": unit.name,
+        **({"dialect": unit.dialect} if unit.dialect else {}),
         "pods": unit.pods,
         "priority": unit.priority,
         "since": format_time(unit.since),
@@ -157,8 +166,33 @@ def _entry(unit: WaitingUnit, advice: Advice | None) -> dict[str, Any]:
         return entry
     moments = {name: getattr(advice.start, name) for name in ("earliest", "median", "latest")}
     starts = {name: format_time(moment) for name, moment in moments.items() if moment is not None}
-    texts = {"step": advice.step, "whatIf": advice.what_if, "never": advice.never}
-    return entry | {"starts": starts} | {name: text for name, text in texts.items() if text}
+    told = {
+        "step": advice.step,
+        "whatIf": advice.what_if,
+        "evicts": list(advice.evicts),
+        "delays": list(advice.delays),
+        "never": advice.never,
+    }
+    return entry | {"starts": starts} | {name: value for name, value in told.items() if value}
+
+
+def losers_text(advice: Advice, *, named: bool = True) -> str:
+    """`evicts 1 pod: b/old; delays 2 pods: b/new, c/new`: who loses by the step; `named`: with names."""
+    from scheduler_core.printing.counts import counted, names_text
+
+    parts = []
+    for word, pods in (("evicts", advice.evicts), ("delays", advice.delays)):
+        if pods:
+            # Hidden names are all alike.
+            names = f": {names_text(dict.fromkeys(pods))}" if named else ""
+            parts.append(f"{word} {counted(len(pods), 'pod')}{names}")
+    return "; ".join(parts)
+
+
+def _step_text(advice: Advice, *, wide: bool) -> str:
+    """The step with who loses by it; else why nothing helps."""
+    losers = losers_text(advice, named=wide)
+    return f"{advice.step} ({losers})" if losers else advice.step or advice.never or ABSENT
 
 
 def _headers(output: str) -> list[str]:
@@ -172,17 +206,17 @@ def _rows(
 
     told = by_unit(advice)
     for unit in units:
-        known = told.get((unit.kind, unit.namespace, unit.name))
+        known = told.get(unit.key)
         texts = [
             str(unit.position) if unit.position else UNKNOWN,
             unit.namespace,
-            f"{unit.kind.lower()}/{unit.name}",
+            _work(unit),
             str(unit.pods),
             str(unit.priority),
             human_duration(now - unit.since),
             unit.cause,
             interval_text(known.start, now) if known is not None else ABSENT,
-            (known.step or known.never or ABSENT) if known is not None else ABSENT,
+            _step_text(known, wide=wide) if known is not None else ABSENT,
             *([unit.message or ABSENT] if wide else []),
         ]
         yield [Cell(visible(text)) for text in texts]

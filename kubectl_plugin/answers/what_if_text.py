@@ -23,6 +23,8 @@ def lines(found: Comparison) -> Iterator[str]:
         yield f"if        {text}"
     if not found.supposed:
         yield "if        nothing changes"
+    for text in found.notes:
+        yield f"note      {text}"
     yield from _cut([f"starts    {item.pod} -> {item.node}" for item in found.starts])
     yield from _cut([f"moves     {item.pod} -> {item.node}" for item in found.moved])
     yield from _cut([f"waits     {item.pod}: {item.message}" for item in found.waits])

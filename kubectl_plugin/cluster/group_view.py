@@ -66,14 +66,9 @@ class GroupView(msgspec.Struct):
 
     def group(self, namespace: str, name: str, diagnostics: Diagnostics) -> Gang:
         """The first group of that name, and a note if there are others. Raises CommandFailed as `named`."""
-        first, *others = self.named(namespace, name)
-        if others:
-            names = [f"{DIALECT_NAMES[gang.ref.dialect]}/{gang.ref.name}" for gang in (first, *others)]
-            diagnostics.note(
-                f"note: {len(names)} groups have this name, and {names[0]} is shown; "
-                f"for another one write {' or '.join(names[1:])}"
-            )
-        return first
+        found = self.named(namespace, name)
+        note_others(found, diagnostics)
+        return found[0]
 
     def tree(self, gang: Gang | None = None) -> Tree:
         """The topology tree of a group, or that of the cluster."""
@@ -97,6 +92,16 @@ class GroupView(msgspec.Struct):
     def members(self, gang: Gang) -> list[Pod]:
         """All pods of the group."""
         return list(self.state.gangs.members(gang.key).values())
+
+
+def note_others(found: Sequence[Gang], diagnostics: Diagnostics) -> None:
+    """A note if several groups have a name of which the first is shown."""
+    if len(found) > 1:
+        names = [f"{DIALECT_NAMES[gang.ref.dialect]}/{gang.ref.name}" for gang in found]
+        diagnostics.note(
+            f"note: {len(names)} groups have this name, and {names[0]} is shown; "
+            f"for another one write {' or '.join(names[1:])}"
+        )
 
 
 def selects(name: str, gang: Gang) -> bool:

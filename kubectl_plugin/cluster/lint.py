@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -30,10 +30,9 @@ from scheduler_core.model.names import (
     SAKKARA_TOPOLOGY_LABEL,
     TOPOLOGY_CONSTRAINTS_ANNOTATION,
 )
-from scheduler_core.model.node import Node, parse_node
+from scheduler_core.model.node import parse_node
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
-from scheduler_core.model.resources import add
 from scheduler_core.quota import validation
 from scheduler_core.quota.flavor_validation import (
     Flavors,
@@ -45,7 +44,7 @@ from scheduler_core.quota.flavors import flavored, on_node
 from scheduler_core.quota.group_validation import Groups, validate_groups
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.shared_resources import risked_guarantees
-from scheduler_core.quota.validation import BrokenRule, validate_capacity, validate_stored
+from scheduler_core.quota.validation import BrokenRule, allocatable, validate_capacity, validate_stored
 from scheduler_core.quota.violations import Violation, check_whole
 
 UNKNOWN_CAPACITY: Final = "note: the sum of min is not checked: you may not list all elasticquotas and nodes"
@@ -59,15 +58,6 @@ class LintReport(msgspec.Struct, frozen=True):
 
     violations: tuple[Violation, ...]
     notes: tuple[str, ...]
-
-
-def allocatable(nodes: Iterable[Node]) -> dict[str, int]:
-    """Sum of allocatable over the schedulable nodes, per resource."""
-    total: dict[str, int] = {}
-    for node in nodes:
-        if not node.unschedulable:
-            total = add(total, node.allocatable)
-    return total
 
 
 def report(

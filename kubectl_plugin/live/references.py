@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from kubectl_plugin.cli.errors import CommandFailed, check_segment
+from scheduler_core.model.groups.gang import DIALECT_NAMES
 
+_POD_GROUP: Final = "PodGroup"
 _ALIASES: Final = {
     "po": "Pod",
     "pods": "Pod",
@@ -40,20 +42,28 @@ _ALIASES: Final = {
 def reference(words: Sequence[str], usual: str = "Pod") -> tuple[str, str]:
     """(kind, name) of one object. A kind that is not known here stays as it is written, without a plural s.
 
-    Raises CommandFailed.
+    The name of a PodGroup may begin with its dialect: `podgroup/native/train`, or `native/train` where that
+    is the `usual` kind. Raises CommandFailed.
     """
     if len(words) == 2 and "/" not in words[0] + words[1]:
         kind, name = words
     elif len(words) == 1:
         kind, slash, name = words[0].partition("/")
-        if not slash:
-            kind, name = usual, kind
+        if not slash or (usual == _POD_GROUP and _dialect(words[0])):
+            kind, name = usual, words[0]
     else:
         raise CommandFailed(f"{' '.join(words)!r} is not one object such as pod/NAME or job/NAME")
     if not kind or not name:
         raise CommandFailed(f"{' '.join(words)!r} is not of the form KIND/NAME")
-    check_segment("name", name)
-    return kind_of(kind), name
+    found = kind_of(kind)
+    check_segment("name", name.removeprefix(_dialect(name)) if found == _POD_GROUP else name)
+    return found, name
+
+
+def _dialect(name: str) -> str:
+    """`native/` of `native/train`; empty without a dialect."""
+    first, slash, _ = name.partition("/")
+    return first + slash if first in DIALECT_NAMES.values() else ""
 
 
 def kind_of(word: str) -> str:

@@ -17,6 +17,7 @@ from scheduler_core.answers.suppositions import (
     check_hard_of,
     delete,
     drain,
+    note_sum_of_min,
     put_bound,
     put_hard,
 )
@@ -49,6 +50,7 @@ def suppose(draft: Draft, namespace: str, options: Sequence[tuple[str, Any]]) ->
                 scale(draft, *_placed("--scale", owner, namespace), int(count))
     for check in checks:
         check()
+    note_sum_of_min(draft)
 
 
 def _placed(option: str, text: str, namespace: str) -> tuple[str, str, str]:

@@ -16,7 +16,8 @@ Object = Mapping[str, Any]
 class Changes(msgspec.Struct, frozen=True):
     """What a question supposes. Objects have the form of the Kubernetes API; `delete` needs only references.
 
-    `texts` says what is supposed, for people: one line per change.
+    `texts` says what is supposed, for people: one line per change. `notes` say what would stand in the way of
+    the changes in the cluster itself.
     """
 
     create: tuple[Object, ...] = ()
@@ -24,6 +25,7 @@ class Changes(msgspec.Struct, frozen=True):
     delete: tuple[Object, ...] = ()
     config: SchedulerConfiguration | None = None
     texts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __add__(self, other: Changes) -> Changes:
         """Both changes; the later configuration counts."""
@@ -33,6 +35,7 @@ class Changes(msgspec.Struct, frozen=True):
             self.delete + other.delete,
             other.config or self.config,
             self.texts + other.texts,
+            self.notes + other.notes,
         )
 
     def apply(self, simulation: Simulation) -> None:

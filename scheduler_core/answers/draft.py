@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from scheduler_core.answers.changes import Changes
 from scheduler_core.answers.why.subject import pods_of_owner
@@ -12,6 +12,7 @@ from scheduler_core.model.pods.pod import Pod, parse_pod
 from scheduler_core.simulate.objects import Key, key_of
 from scheduler_core.simulate.world import Simulation
 
+T = TypeVar("T")
 Object = dict[str, Any]
 
 
@@ -22,6 +23,7 @@ class Draft:
         self.base = base
         self._objects: dict[Key, Object | None] = {}
         self._texts: list[str] = []
+        self._notes: list[str] = []
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """A copy of an object as it is after the changes so far; None if there is none."""
@@ -49,6 +51,23 @@ class Draft:
     def tell(self, text: str) -> None:
         """Say what is supposed, in one line."""
         self._texts.append(text)
+
+    def note(self, text: str) -> None:
+        """Say what would stand in the way of the changes in the cluster itself, in one line."""
+        self._notes.append(text)
+
+    def drafted(self, kind: str) -> list[Object]:
+        """Copies of the objects of a kind that the changes add or replace."""
+        return [
+            copy.deepcopy(obj) for key, obj in self._objects.items() if key[0] == kind and obj is not None
+        ]
+
+    def parsed(self, kind: str, parse: Callable[[Object], T]) -> Iterator[T]:
+        """The objects of a kind, parsed. Those of the cluster that cannot be read are left out."""
+        for key, known in self.base.known.items():
+            if key[0] == kind and key not in self._objects:
+                yield known
+        yield from map(parse, self.drafted(kind))
 
     def all(self, kind: str) -> list[Object]:
         """Copies of the objects of a kind."""
@@ -98,7 +117,8 @@ class Draft:
                 before = None
             if obj is not None:
                 (create if before is None else update).append(obj)
-        return Changes(tuple(create), tuple(update), tuple(delete), None, tuple(self._texts))
+        told = tuple(self._texts), tuple(self._notes)
+        return Changes(tuple(create), tuple(update), tuple(delete), None, *told)
 
 
 def _is_another(before: Object, obj: Object) -> bool:

@@ -10,10 +10,22 @@ from scheduler_core.answers.draft import Draft, Object
 from scheduler_core.errors import ConfigError, ModelError
 from scheduler_core.model.names import LABEL_HOSTNAME
 from scheduler_core.model.node import parse_node
-from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
+from scheduler_core.model.quotas.quota_flavor import parse_quota_flavor
+from scheduler_core.model.quotas.quota_group import parse_quota_group
 from scheduler_core.model.quotas.resource_quota import parse_resource_quota
+from scheduler_core.model.resources import ResourceList
 from scheduler_core.printing.counts import counted
-from scheduler_core.quota.validation import check_bounds, check_hard, check_resource_quota
+from scheduler_core.quota.flavor_validation import by_name
+from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.validation import (
+    BrokenRule,
+    ValidationContext,
+    allocatable,
+    broken_rules,
+    check_resource_quota,
+    ratcheted,
+)
 from scheduler_core.simulate.world import Simulation
 
 # Set by the server, and different for each object.
@@ -78,7 +90,7 @@ def check_hard_of(draft: Draft, namespace: str, name: str, path: str) -> None:
         return
     try:
         native = parse_resource_quota(obj)
-        broken = check_resource_quota(native, [parse_elastic_quota(q) for q in draft.all("ElasticQuota")])
+        broken = check_resource_quota(native, draft.parsed("ElasticQuota", parse_elastic_quota))
     except ModelError as error:
         raise ConfigError(path, str(error)) from None
     for violation in broken:
@@ -92,16 +104,57 @@ def _replace(obj: Object, field: str, key: str, amount: str) -> str:
     return str(before)
 
 
-def check_quota(draft: Draft, obj: Object, path: str) -> ElasticQuota:
-    """The quota of an object. Raises ConfigError if it cannot be read or is illegal."""
+def check_quota(draft: Draft, obj: Object, path: str) -> None:
+    """Raise ConfigError if the quota of an object cannot be read, or if the webhook would refuse it.
+
+    The sum of min is no reason: see `note_sum_of_min`.
+    """
     try:
-        quota = parse_elastic_quota(obj)
-        hard = [parse_resource_quota(found) for found in draft.all("ResourceQuota")]
+        broken = _broken_by(draft, obj, None)
     except ModelError as error:
         raise ConfigError(path, str(error)) from None
-    for violation in (*check_bounds(quota), *check_hard(quota, hard)):
-        raise ConfigError(path, str(violation))
-    return quota
+    for item in broken:
+        raise ConfigError(path, str(item.violation))
+
+
+def note_sum_of_min(draft: Draft) -> None:
+    """Note the quotas of a draft that make the sum of min more than the nodes have.
+
+    By default the webhook refuses them; it may be told to warn or to say nothing, and what it was told cannot
+    be read from the cluster. Without any node, the nodes could not be read.
+    """
+    nodes = list(draft.parsed("Node", parse_node))
+    for obj in draft.drafted("ElasticQuota") if nodes else ():
+        for item in _broken_by(draft, obj, allocatable(nodes)):
+            if item.rule == "capacity":
+                draft.note(
+                    f"{item.violation}: the webhook refuses this, unless its --sum-of-min is warn or off; "
+                    "lower a min, or add nodes"
+                )
+
+
+def _broken_by(draft: Draft, obj: Object, room: ResourceList | None) -> list[BrokenRule]:
+    """The rules that a quota breaks beside the other objects of a draft, and did not break before.
+
+    `room` is the allocatable of the nodes; None: the sum of min is not checked. Raises ModelError.
+    """
+    quota, ledger = parse_elastic_quota(obj), QuotaLedger()
+    for other in draft.parsed("ElasticQuota", parse_elastic_quota):
+        ledger.put_quota(other)
+    binding = ledger.quota_of(quota.namespace)
+    beside = ValidationContext(
+        siblings=(*((binding,) if binding is not None else ()), *ledger.shadowed(quota.namespace)),
+        others=tuple(other for other in ledger.quotas() if other.namespace != quota.namespace),
+        natives=tuple(parse_resource_quota(found) for found in draft.all("ResourceQuota")),
+        room=room,
+        # Without any, they could not be read, or there are none to break a rule of.
+        groups={group.name: group for group in draft.parsed("QuotaGroup", parse_quota_group)} or None,
+        flavors=by_name(tuple(draft.parsed("QuotaFlavor", parse_quota_flavor))) or None,
+    )
+    broken = broken_rules(quota, beside)
+    old = draft.base.known.get(("ElasticQuota", quota.namespace, quota.name))
+    kept = ratcheted(broken, quota, old, beside) if old is not None else ()
+    return [item for item in broken if item not in kept]
 
 
 def add_nodes(draft: Draft, count: int, like: str) -> None:

@@ -16,7 +16,7 @@ class Comparison(msgspec.Struct, frozen=True):
     that start in both, on another node. `evicted`: evictions that happen only with the changes. `spared`:
     evictions that happen only without them. `gone`: pods that start only without the changes, and that the
     changes delete. `unread`: what the user may not read and no run can do without; then only quotas are
-    compared, and who starts is not known.
+    compared, and who starts is not known. `notes`: what would stand in the way of the changes.
     """
 
     supposed: tuple[str, ...]
@@ -29,6 +29,7 @@ class Comparison(msgspec.Struct, frozen=True):
     spared: tuple[Eviction, ...]
     gone: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def compare(
@@ -54,4 +55,5 @@ def compare(
         tuple(item for item in before.evicted if item.pod not in now_victims),
         tuple(sorted(gone)),
         unread,
+        changes.notes,
     )

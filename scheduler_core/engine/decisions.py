@@ -30,6 +30,7 @@ class Rejected(msgspec.Struct, frozen=True):
     `event` is the reason of its Event: Unschedulable where its group is incomplete, else FailedScheduling
     (docs/gangs.md#status-and-conditions). `nominated` is the node that it waits for, if any; `writes` prepare
     that node for the pod (volumes to be provisioned there). `due` is when time alone may help it.
+    `refused_by` is the plugin that was in its way first (`Diagnosis.refused_by`), empty where none is known.
     """
 
     pod: Pod
@@ -41,6 +42,7 @@ class Rejected(msgspec.Struct, frozen=True):
     writes: tuple[Write, ...] = ()
     event: str = EVENT_FAILED_SCHEDULING
     due: float = math.inf
+    refused_by: str = ""
 
 
 class Evicted(msgspec.Struct, frozen=True):

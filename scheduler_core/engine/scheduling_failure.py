@@ -75,6 +75,7 @@ def rejected(
         state.nominations.node_of(pod.uid),
         event=REASON_UNSCHEDULABLE if by_group else EVENT_FAILED_SCHEDULING,
         due=diagnosis.due,
+        refused_by=diagnosis.refused_by,
     )
     return [*evicted, waits], diagnosis.plugins
 
@@ -88,7 +89,7 @@ def reserve_failed(state: ClusterState, profile: Profile, attempt: Attempt, stat
     """The rejection of a pod whose node was refused by Reserve or Permit, or has to be prepared first."""
     pod = attempt.cycle.pod
     if not isinstance(status.detail, Preparation):
-        return Rejected(pod, profile.name, REASON_UNSCHEDULABLE, status.reason)
+        return Rejected(pod, profile.name, REASON_UNSCHEDULABLE, status.reason, refused_by=status.plugin)
     node = state.nodes.names[attempt.slot]
     state.nominations.put(pod, node, attempt.cycle.vector)
     writes = status.detail.writes

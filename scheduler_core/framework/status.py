@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import IntEnum
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -83,6 +84,9 @@ class Rejection(msgspec.Struct, frozen=True):
     nodes: int
 
 
+_nodes: Final = attrgetter("nodes")
+
+
 class Diagnosis(msgspec.Struct, frozen=True):
     """The reasons why a pod got no node: a refusal before the nodes were filtered, or rejections per node.
 
@@ -95,6 +99,13 @@ class Diagnosis(msgspec.Struct, frozen=True):
     plugins: frozenset[str] = frozenset()
     post_filter: str = ""
     due: float = math.inf
+
+    @property
+    def refused_by(self) -> str:
+        """The plugin that refused the pod before the nodes were filtered, else that which refused most."""
+        if self.status is not None:
+            return self.status.plugin
+        return max(self.rejections, key=_nodes).plugin if self.rejections else ""
 
     @property
     def message(self) -> str:

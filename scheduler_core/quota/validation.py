@@ -15,10 +15,11 @@ from typing import Final, Literal
 import msgspec
 
 from scheduler_core.model.names import FLAVOR_PREFIX
+from scheduler_core.model.node import Node
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
-from scheduler_core.model.resources import ResourceList
+from scheduler_core.model.resources import ResourceList, add
 from scheduler_core.quota.flavor_validation import Flavors, check_quota_flavors
 from scheduler_core.quota.group_validation import LABEL_FIELD, Groups, check_membership, sum_of_min
 from scheduler_core.quota.ledger import QuotaLedger
@@ -145,6 +146,15 @@ def check_capacity(
             )
             found.append(_breaks(quota, "spec.min", name, value, rule))
     return found
+
+
+def allocatable(nodes: Iterable[Node]) -> dict[str, int]:
+    """Sum of allocatable over the schedulable nodes, per resource."""
+    total: dict[str, int] = {}
+    for node in nodes:
+        if not node.unschedulable:
+            total = add(total, node.allocatable)
+    return total
 
 
 def _unseen_flavor(name: str, allocatable: ResourceList) -> bool:

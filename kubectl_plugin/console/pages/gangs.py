@@ -198,7 +198,9 @@ class GangPage(LivePage):
         ref = status.gang.ref
 
         def question(world: World) -> WhyAnswer:
-            subject = subject_of(world.base, POD_GROUP, ref.namespace, ref.name)
+            subject = subject_of(
+                world.base, POD_GROUP, ref.namespace, f"{DIALECT_NAMES[ref.dialect]}/{ref.name}"
+            )
             waits = why(world, subject, unread)
             return answer_of(world, waits) if searches else WhyAnswer(waits, complete=False)
 

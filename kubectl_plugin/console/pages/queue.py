@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubectl_plugin.answers.queue import by_unit, document
+from kubectl_plugin.answers.queue import by_unit, document, losers_text
 from kubectl_plugin.console.cluster.advisor import QUEUE_KINDS, Known
 from kubectl_plugin.console.drawing.colors import QuotaColors
 from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
@@ -67,9 +67,7 @@ class QueuePage(LivePage):
         rows = [unit for unit in units if wanted in ("", unit.cause)]
         counts = {cause: sum(unit.cause == cause for unit in units) for cause in CAUSES}
         values = {
-            "rows": [
-                _row(unit, told.get((unit.kind, unit.namespace, unit.name)), colors) for unit in rows[:MOST]
-            ],
+            "rows": [_row(unit, told.get(unit.key), colors) for unit in rows[:MOST]],
             "more": max(0, len(rows) - MOST),
             "length": len(known.queue.units),
             "known": watch.lists("pods"),
@@ -103,10 +101,13 @@ def _told(unit: WaitingUnit, redactor: Redactor, *, nodes: bool) -> WaitingUnit:
 
 
 def _shown(advice: Advice, redactor: Redactor) -> Advice:
-    """The advice without steps that name what the viewer may not see."""
+    """The advice without steps that name what the viewer may not see, and without the names of who loses."""
     hides = redactor.text(advice.step) != advice.step or redactor.text(advice.what_if) != advice.what_if
-    step, what_if = ("", "") if hides else (advice.step, advice.what_if)
-    return msgspec.structs.replace(advice, step=step, what_if=what_if, never=redactor.text(advice.never))
+    never = redactor.text(advice.never)
+    if hides:
+        return msgspec.structs.replace(advice, step="", what_if="", never=never, evicts=(), delays=())
+    evicts, delays = (tuple(map(redactor.text, pods)) for pods in (advice.evicts, advice.delays))
+    return msgspec.structs.replace(advice, never=never, evicts=evicts, delays=delays)
 
 
 def _row(unit: WaitingUnit, advice: Advice | None, colors: QuotaColors) -> dict[str, Any]:
@@ -119,5 +120,6 @@ def _row(unit: WaitingUnit, advice: Advice | None, colors: QuotaColors) -> dict[
         "words": CAUSES[unit.cause],
         "starts": [None if moment is None else format_time(moment) for moment in moments],
         "advice": advice,
-        "group": unit.kind == "PodGroup",
+        "losers": losers_text(advice) if advice is not None else "",
+        "link": f"{unit.dialect}.{unit.name}" if unit.dialect else "",
     }

@@ -18,6 +18,7 @@ from kubectl_plugin.live.suppositions import set_bound
 from scheduler_core.answers.changes import NOTHING
 from scheduler_core.answers.draft import Draft
 from scheduler_core.answers.run_result import QuotaUseNow
+from scheduler_core.answers.suppositions import note_sum_of_min
 from scheduler_core.answers.what_if import Comparison, compare
 from scheduler_core.answers.worlds import World
 from scheduler_core.model.quantity import format_resource
@@ -98,6 +99,7 @@ def _question(form: Mapping[str, str]) -> Any:
             raise CommandFailed(error.message.replace("--set ", "")) from None
         for check in checks:
             check()
+        note_sum_of_min(draft)
         return compare(world, draft.changes(), NOTHING)
 
     return question

@@ -12,6 +12,7 @@ from scheduler_core.answers.why.numbers import QuotaNumbers
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.quotas.resource_quota import parse_resource_quota
+from scheduler_core.quota.group_validation import check_membership
 from scheduler_core.quota.validation import check_bounds, check_hard
 from scheduler_core.simulate.world import Simulation
 
@@ -20,7 +21,10 @@ Bounds = Mapping[tuple[str, str], int]
 
 
 def with_bounds(simulation: Simulation, quota: ElasticQuota, bounds: Bounds) -> Changes | None:
-    """The quota with other bounds; None if it would be illegal (min <= max <= hard)."""
+    """The quota with other bounds; None if the webhook refuses it always.
+
+    That is by min <= max <= hard, and by the min of its QuotaGroup, where it was within this before.
+    """
     stored = simulation.get("ElasticQuota", quota.namespace, quota.name)
     if stored is None:
         return None
@@ -30,7 +34,10 @@ def with_bounds(simulation: Simulation, quota: ElasticQuota, bounds: Bounds) -> 
         spec[bound] = {**(spec.get(bound) or {}), resource: format_resource(resource, amount)}
     changed = parse_elastic_quota(obj)
     hard = [parse_resource_quota(found) for found in simulation.objects.all("ResourceQuota")]
-    if check_bounds(changed) or check_hard(changed, hard):
+    ledger = simulation.state.ledger
+    above, beside = ledger.tree.groups, list(ledger.quotas())
+    beyond = check_membership(changed, above, beside)
+    if check_bounds(changed) or check_hard(changed, hard) or beyond != check_membership(quota, above, beside):
         return None
     return Changes(update=(obj,))
 

@@ -11,7 +11,7 @@ from scheduler_core.answers.eta.answer import EARLY, LATE, MIDDLE
 from scheduler_core.answers.eta.forecast import StartTimes, start_times
 from scheduler_core.answers.eta.run_times import RunTimeRange
 from scheduler_core.answers.fixes.answer import answer_of
-from scheduler_core.answers.queue.waiting import WaitingUnit
+from scheduler_core.answers.queue.waiting import UnitKey, WaitingUnit
 from scheduler_core.answers.why.answer import why
 from scheduler_core.answers.why.subject import Subject, subject_of
 from scheduler_core.answers.worlds import World
@@ -33,7 +33,8 @@ class Advice(msgspec.Struct, frozen=True):
     """What is known beyond the queue of one unit: when it starts, and the least change that starts it now.
 
     `step` is empty where no change was found or looked for; `what_if` are the arguments with which
-    `kubectl elasticquota what-if` shows it. `never`: why it could not start even on an empty cluster.
+    `kubectl elasticquota what-if` shows it. `evicts` are pods that are evicted then, `delays` are pods
+    that start only without the change. `never`: why it could not start even on an empty cluster.
     """
 
     kind: str
@@ -44,6 +45,14 @@ class Advice(msgspec.Struct, frozen=True):
     what_if: str = ""
     never: str = ""
     searched: bool = False
+    dialect: str = ""
+    evicts: tuple[str, ...] = ()
+    delays: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> UnitKey:
+        """That of its unit."""
+        return self.kind, self.namespace, self.dialect, self.name
 
 
 class QueueAdvice(msgspec.Struct, frozen=True):
@@ -75,8 +84,9 @@ def advise(
 
 
 def _subject(world: World, unit: WaitingUnit) -> Subject | None:
+    name = f"{unit.dialect}/{unit.name}" if unit.dialect else unit.name
     try:
-        return subject_of(world.base, unit.kind, unit.namespace, unit.name)
+        return subject_of(world.base, unit.kind, unit.namespace, name)
     except ConfigError:
         return None
 
@@ -104,15 +114,14 @@ def _ranges(
 def _advice(
     world: World, unit: WaitingUnit, subject: Subject, start: StartRange, expired: Callable[[], bool]
 ) -> Advice:
-    found = Advice(unit.kind, unit.namespace, unit.name, start)
+    found = Advice(unit.kind, unit.namespace, unit.name, start, dialect=unit.dialect)
     if expired():
         return found
     answer = answer_of(world, why(world, subject), expired=expired)
     first = answer.fixes[0] if answer.fixes else None
+    found = msgspec.structs.replace(found, never=answer.never, searched=first is not None or answer.complete)
+    if first is None:
+        return found
     return msgspec.structs.replace(
-        found,
-        step=first.text if first is not None else "",
-        what_if=first.what_if if first is not None else "",
-        never=answer.never,
-        searched=bool(answer.fixes) or answer.complete,
+        found, step=first.text, what_if=first.what_if, evicts=first.evicts, delays=first.delays
     )

@@ -22,13 +22,13 @@ def gang_of(simulation: Simulation, subject: Subject) -> Gang | None:
     return simulation.state.gangs.gangs.get(subject.group) if subject.group else None
 
 
-def gang_rung(simulation: Simulation, subject: Subject) -> Rung | None:
-    """The check whether enough pods exist; None without a group."""
-    if not subject.group:
+def gang_rung(simulation: Simulation, group: str) -> Rung | None:
+    """The check whether enough pods of a group exist, by its key; None without a group."""
+    if not group:
         return None
-    gang = gang_of(simulation, subject)
+    gang = simulation.state.gangs.gangs.get(group)
     if gang is None:
-        return Rung(_GANG, BLOCKED, f"the group {subject.group.split()[0]} does not exist")
+        return Rung(_GANG, BLOCKED, f"the group {group.split()[0]} does not exist")
     if gang.problem:
         return Rung(_GANG, BLOCKED, gang.problem)
     census = take_census(simulation.state, gang.key)

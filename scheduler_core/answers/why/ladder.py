@@ -45,7 +45,7 @@ def examine(subject: Subject, *, all_known: bool = True) -> Callable[[Simulation
         pods = members_of(simulation, subject)
         place = queue_place(simulation, subject)
         if not pods:
-            rung = gang_rung(simulation, subject)
+            rung = gang_rung(simulation, subject.group)
             return Examination(trial, (rung,) if rung is not None else (), place)
         numbers = quota_numbers(simulation, pods, subject.need, all_known=all_known)
         room = room_for(simulation, pods) if all_known else None
@@ -77,8 +77,8 @@ def _rungs(
         found.append(
             Rung("gates", BLOCKED, f"{len(gated)} of {len(pods)} pods have scheduling gates: {gates}")
         )
-    found.append(gang_rung(simulation, subject))
-    found += quota_rungs(simulation, pods, subject.need, numbers)
+    found.append(gang_rung(simulation, subject.group))
+    found += quota_rungs(simulation, pods, subject.need, numbers, all_known=all_known)
     if not all_known:
         found.append(Rung("quota", UNKNOWN, "sum(min): the ElasticQuotas of other namespaces were not read"))
     found.append(topology_rung(simulation, subject, pods))

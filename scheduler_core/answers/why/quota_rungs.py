@@ -13,13 +13,16 @@ from scheduler_core.answers.why.numbers import (
     shown,
 )
 from scheduler_core.answers.why.rung import BLOCKED, OK, Rung
+from scheduler_core.framework.queueing.quota_obstacles import refusal_of_charge
 from scheduler_core.model.names import CAPACITY_SCHEDULING, DEFAULT_PREEMPTION, PODS
 from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.printing.counts import names_text
 from scheduler_core.quota.aggregate import guaranteed
-from scheduler_core.quota.policy import borrowed, charge_within_min
+from scheduler_core.quota.group_need import least
+from scheduler_core.quota.ledger import charged
+from scheduler_core.quota.policy import Refusal, borrowed, charge_within_min
 from scheduler_core.simulate.world import Simulation
 from scheduler_core.state.gangs.held_quota import held_against
 
@@ -28,29 +31,50 @@ _PREEMPTION: Final = "preemption"
 
 
 def quota_rungs(
-    simulation: Simulation, pods: Sequence[Pod], need: int, numbers: Sequence[QuotaNumbers]
+    simulation: Simulation,
+    pods: Sequence[Pod],
+    need: int,
+    numbers: Sequence[QuotaNumbers],
+    *,
+    all_known: bool = True,
 ) -> list[Rung]:
-    """One check per resource, or one that says why there is none."""
+    """One check per resource, or one that says why there is none.
+
+    What the scheduler refuses for another reason than these numbers has a check in the scheduler's words.
+    """
     namespace = pods[0].namespace
     quota = simulation.state.ledger.quota_of(namespace)
     if quota is None:
         return [Rung(_QUOTA, OK, f"namespace {namespace} has no ElasticQuota: nothing is limited")]
-    if not numbers:
+    refusal = _refusal(simulation, pods, need) if all_known else None
+    if not numbers and refusal is None:
         return [Rung(_QUOTA, OK, f"ElasticQuota {quota.key} limits nothing that is asked for")]
     each = pods[0].requests if len({tuple(sorted(pod.requests.items())) for pod in pods}) == 1 else {}
     rungs = []
     for line in numbers:
-        blocked = line.above_max or line.above_sum
+        groups = _groups_text(simulation, quota, line) if all_known else ""
+        blocked = line.above_max or line.above_sum or bool(groups)
         if shown(line.resource, blocked=blocked):
-            text = _quota_text(line, need, each) + _shared_text(simulation, quota, line)
+            text = _quota_text(line, need, each) + groups + _shared_text(simulation, quota, line)
             rungs.append(Rung(_QUOTA, BLOCKED if blocked else OK, text))
     held = held_against(simulation.state, pods[0])
-    if held.amounts:
+    if refusal is not None and all(rung.state == OK for rung in rungs):
+        rungs.append(Rung(_QUOTA, BLOCKED, str(refusal)))
+    elif held.amounts:
         parts = ", ".join(
             f"{name}={format_resource(name, held.amounts[name])}" for name in sorted(held.amounts)
         )
         rungs.append(Rung(_QUOTA, OK, f"{parts} are held for {held.holder}"))
     return rungs
+
+
+def _refusal(simulation: Simulation, pods: Sequence[Pod], need: int) -> Refusal | None:
+    """Why quotas refuse the pods together, by the rules of the scheduler itself; None if they do not."""
+    profile, state = profile_of(simulation, pods), simulation.state
+    if profile is None or CAPACITY_SCHEDULING not in profile.enabled:
+        return None
+    charge = least(need, (charged(state.nodes.flavors.asked(pod)) for pod in pods))
+    return refusal_of_charge(state, pods[0], charge)
 
 
 def asks_text(resource: str, asked: int, need: int, each: dict[str, int]) -> str:
@@ -80,6 +104,17 @@ def _quota_text(line: QuotaNumbers, need: int, each: dict[str, int]) -> str:
             f"all quotas use {text(line.in_use)} of sum(min) {text(line.sum_min)}: {text(left)} left"
         )
     return "; ".join(parts)
+
+
+def _groups_text(simulation: Simulation, quota: ElasticQuota, line: QuotaNumbers) -> str:
+    """The groups above the quota whose max the subject exceeds, the nearest first."""
+    name, text = line.resource, ""
+    for group in simulation.state.ledger.groups_above(quota.namespace):
+        limit, used = group.group.max.get(name), group.sums.amount(name)
+        if limit is not None and used + line.asked > limit:
+            uses, then, most = (format_resource(name, value) for value in (used, used + line.asked, limit))
+            text += f"; all quotas of QuotaGroup {group.name} use {uses}: {then} exceed its max {most}"
+    return text
 
 
 def _shared_text(simulation: Simulation, quota: ElasticQuota, line: QuotaNumbers) -> str:

@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_core.errors import ConfigError
-from scheduler_core.model.groups.gang import DIALECT_NAMES, Gang, group_key, group_of
+from scheduler_core.model.groups.gang import DIALECT_NAMES, RESOURCES, Gang, GroupRef, group_key, group_of
+from scheduler_core.model.kinds import POD_GROUPS
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.simulate.world import Simulation
 from scheduler_core.state.gangs.gangs import missing, take_census
@@ -51,10 +52,11 @@ def subject_of(simulation: Simulation, kind: str, namespace: str, name: str) -> 
     """The subject with a kind (`Pod`, `PodGroup`, or that of an owner of pods, in any case).
 
     A member of a group that lacks its minimum stands for its group, as does an owner whose pods are all of
-    one group. Raises ConfigError if there is no such object.
+    one group. The name of a PodGroup may begin with its dialect (`native/train`), as several dialects may
+    have the same names. Raises ConfigError if there is no such object.
     """
     if kind == POD_GROUP:
-        return _of_group(simulation, _group_named(simulation, namespace, name))
+        return subject_of_group(simulation, _group_named(simulation, namespace, name))
     if kind == POD:
         found = simulation.known.get((POD, namespace, name))
         if found is None:
@@ -69,7 +71,7 @@ def subject_of(simulation: Simulation, kind: str, namespace: str, name: str) -> 
     text = f"{kind} {namespace}/{name}"
     gang = _only_group(simulation, pods)
     if gang is not None and missing(gang, take_census(simulation.state, gang.key)):
-        return _of_group(simulation, gang)
+        return subject_of_group(simulation, gang)
     waiting = tuple(sorted(pod.key for pod in pods if _waits(pod)))
     placed = tuple(sorted(pod.key for pod in pods if pod.assigned and not pod.finished))
     key = gang.key if gang is not None else group_key(pods[0]) or ""
@@ -82,6 +84,8 @@ def work_in(simulation: Simulation, objects: Iterable[Mapping[str, Any]]) -> lis
     for obj in objects:
         kind, meta = str(obj["kind"]), obj["metadata"]
         namespace, name = str(meta.get("namespace") or ""), str(meta["name"])
+        if kind == POD_GROUP:
+            name = f"{_dialect_of(obj)}/{name}"
         try:
             subject = subject_of(simulation, kind, namespace, name)
         except ConfigError:
@@ -89,6 +93,13 @@ def work_in(simulation: Simulation, objects: Iterable[Mapping[str, Any]]) -> lis
         found.setdefault(subject.text, subject)
     groups = {item.group for item in found.values() if item.goal.group}
     return [item for item in found.values() if item.goal.group or item.group not in groups]
+
+
+def _dialect_of(obj: Mapping[str, Any]) -> str:
+    """The dialect of a PodGroup that a manifest has; without apiVersion it is the incubator's."""
+    api_group = str(obj.get("apiVersion") or POD_GROUPS.group).partition("/")[0]
+    found = (DIALECT_NAMES[dialect] for dialect, resource in RESOURCES.items() if resource.group == api_group)
+    return next(found, "")
 
 
 def pods_of_owner(pods: Iterable[Pod], kind: str, namespace: str, name: str) -> list[Pod]:
@@ -143,7 +154,8 @@ def _waits(pod: Pod) -> bool:
     return not (pod.assigned or pod.finished or pod.terminating)
 
 
-def _of_group(simulation: Simulation, gang: Gang) -> Subject:
+def subject_of_group(simulation: Simulation, gang: Gang) -> Subject:
+    """The waiting pods of a group, of which those that it lacks must start together."""
     members = simulation.state.gangs.members(gang.key).values()
     waiting = tuple(sorted(pod.key for pod in members if _waits(pod)))
     placed = tuple(sorted(pod.key for pod in members if pod.assigned and not pod.finished))
@@ -155,11 +167,18 @@ def _of_group(simulation: Simulation, gang: Gang) -> Subject:
     )
 
 
+def groups_named(simulation: Simulation, namespace: str, name: str) -> list[Gang]:
+    """The groups of a name, which may begin with a dialect; that of `subject_of` comes first."""
+    wanted, _, plain = name.rpartition("/")
+    dialects = [dialect for dialect, shown in DIALECT_NAMES.items() if wanted in ("", shown)]
+    keys = (GroupRef(dialect, namespace, plain).key for dialect in dialects)
+    found = (simulation.state.gangs.gangs.get(key) for key in keys)
+    return [gang for gang in found if gang is not None]
+
+
 def _group_named(simulation: Simulation, namespace: str, name: str) -> Gang:
-    for dialect in DIALECT_NAMES:
-        gang = simulation.state.gangs.gangs.get(f"{namespace}/{name} {dialect}")
-        if gang is not None:
-            return gang
+    for gang in groups_named(simulation, namespace, name):
+        return gang
     raise ConfigError(f"podgroup/{name}", f"there is no PodGroup {namespace}/{name}")
 
 

@@ -80,7 +80,7 @@ class KnownRefusals:
             held = held_against(self._state, decisions[0].pod)
             said = decisions[0]
             if not said.nominated and not said.writes:
-                # The diagnosis would be most of the memory of a class with one pod.
+                # The diagnosis would be most of the memory of a class with one pod; `refused_by` stays.
                 said = msgspec.structs.replace(said, diagnosis=None)
                 found.known_refusal = KnownRefusal(
                     said, plugins, self._reviews.version, unit.failed_at, found.traits, held

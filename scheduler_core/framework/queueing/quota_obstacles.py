@@ -37,7 +37,8 @@ from scheduler_core.model.names import CAPACITY_SCHEDULING
 from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.aggregate import limits_everybody
-from scheduler_core.quota.policy import Refusal, admit
+from scheduler_core.quota.ledger import charged
+from scheduler_core.quota.policy import Refusal, admit_charge
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.gangs.held_quota import held_against
@@ -66,16 +67,31 @@ def refusal_of(
 
     `asked` is what the pod would be charged, by default wherever it runs.
     """
+    requests = state.nodes.flavors.asked(pod) if asked is None else asked
+    return refusal_of_charge(
+        state, pod, charged(requests), after_leaving=after_leaving, beyond_max=beyond_max
+    )
+
+
+def refusal_of_charge(
+    state: ClusterState,
+    pod: Pod,
+    charge: ResourceList,
+    *,
+    after_leaving: bool = False,
+    beyond_max: bool = False,
+) -> Refusal | None:
+    """The same for a charge at the place of a pod in the queue, such as that of all that start with it."""
     own, total = _NONE, _NONE
     by_quota: Mapping[str, ResourceList] = {}
     if len(state.nominations):
         own, total = nominated_requests(state, pod, leaving_count=not after_leaving)
         by_quota = nominated_by_quota(state, pod, leaving_count=not after_leaving)
     held = held_against(state, pod)
-    return admit(
+    return admit_charge(
         state.ledger,
         pod.namespace,
-        state.nodes.flavors.asked(pod) if asked is None else asked,
+        charge,
         nominated=own,
         nominated_total=total,
         nominated_by=by_quota,

@@ -10,12 +10,15 @@ import pytest
 
 from scheduler_core.answers.changes import Changes
 from scheduler_core.answers.fixes.find import find_fixes
+from scheduler_core.answers.fixes.quota import with_bounds
 from scheduler_core.answers.fixes.trial import Prover
 from scheduler_core.answers.why.answer import why
 from scheduler_core.answers.why.subject import Subject, reached, subject_of
 from scheduler_core.answers.worlds import CopiedWorld
+from scheduler_core.model.names import QUOTA_GROUP_LABEL
 from scheduler_core.simulate import Simulation
 from tests.support.searches import cases
+from tests.support.situations import GPU, cluster, node, quota
 from tests.support.smaller_fixes import smaller
 from tests.support.worlds.generate import live
 
@@ -74,3 +77,19 @@ def starts(base: Simulation, subject: Subject, changes: Changes) -> bool:
     changes.apply(twin)
     twin.run()
     return reached(twin, subject.goal)
+
+
+def test_no_step_raises_a_min_beyond_that_of_the_group_above() -> None:
+    """The webhook refuses such a quota, whatever its flags. What was beyond it before may still change."""
+    base = cluster(node("n1"), quota("a", 2, 8))
+    base.create({"kind": "QuotaGroup", "metadata": {"name": "dept"}, "spec": {"min": {GPU: "4"}}})
+    stored = base.get("ElasticQuota", "a", "quota")
+    assert stored is not None
+    labels = {QUOTA_GROUP_LABEL: "dept"}
+    base.update({**stored, "metadata": {**stored["metadata"], "labels": labels}})
+    bound = base.state.ledger.quota_of("a")
+    assert bound is not None
+    assert with_bounds(base, bound, {("min", GPU): 5}) is None
+    assert with_bounds(base, bound, {("min", GPU): 4}) is not None
+    base.update({"kind": "QuotaGroup", "metadata": {"name": "dept"}, "spec": {"min": {GPU: "1"}}})
+    assert with_bounds(base, bound, {("max", GPU): 9}) is not None

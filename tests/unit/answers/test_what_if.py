@@ -9,10 +9,20 @@ import pytest
 
 from scheduler_core.answers.draft import Draft
 from scheduler_core.answers.owners import scale
-from scheduler_core.answers.suppositions import add_nodes, delete, drain, set_bound, set_hard
+from scheduler_core.answers.suppositions import (
+    add_nodes,
+    check_bounds_of,
+    delete,
+    drain,
+    note_sum_of_min,
+    put_bound,
+    set_bound,
+    set_hard,
+)
 from scheduler_core.answers.what_if import Comparison, compare
 from scheduler_core.answers.worlds import CopiedWorld
 from scheduler_core.errors import ConfigError
+from scheduler_core.model.names import QUOTA_GROUP_LABEL
 from scheduler_core.simulate import Simulation
 
 
@@ -158,6 +168,65 @@ def test_a_bound_above_hard_and_a_hard_below_a_bound_are_refused() -> None:
     set_hard(draft, "a", "rq", "requests.nvidia.com/gpu", "9")
     set_bound(draft, "a", "max", "nvidia.com/gpu", "9")
     assert len(draft.changes().update) == 2
+
+
+def sum_notes(draft: Draft) -> tuple[str, ...]:
+    note_sum_of_min(draft)
+    return draft.changes().notes
+
+
+BEYOND = (
+    "ElasticQuota b/quota: spec.min[nvidia.com/gpu]=16 makes the sum of min 20, more than the 16 allocatable "
+    "in the cluster: the webhook refuses this, unless its --sum-of-min is warn or off; "
+    "lower a min, or add nodes"
+)
+
+
+def test_a_min_that_the_nodes_do_not_have_is_noted() -> None:
+    draft = Draft(cluster().base)
+    set_bound(draft, "b", "min", "nvidia.com/gpu", "16")
+    assert sum_notes(draft) == (BEYOND,)
+    assert compare(cluster(), draft.changes()).notes == (BEYOND,)
+
+
+def test_supposed_nodes_and_other_bounds_count_for_the_sum_of_min() -> None:
+    draft = Draft(cluster().base)
+    set_bound(draft, "b", "min", "nvidia.com/gpu", "16")
+    add_nodes(draft, 1, "n0")
+    assert sum_notes(draft) == ()
+    draft = Draft(cluster().base)
+    set_bound(draft, "b", "min", "nvidia.com/gpu", "16")
+    set_bound(draft, "a", "min", "nvidia.com/gpu", "0")
+    assert sum_notes(draft) == ()
+    drain(draft, "n1")
+    assert len(sum_notes(draft)) == 1
+
+
+def test_a_sum_that_was_too_large_before_is_noted_only_where_it_grows() -> None:
+    """As the webhook does: what is broken may be repaired step by step."""
+    draft = Draft(cluster(nodes=1).base)
+    set_bound(draft, "b", "min", "nvidia.com/gpu", "10")
+    set_bound(draft, "a", "max", "nvidia.com/gpu", "9")
+    assert sum_notes(draft) == ()
+
+
+def test_without_nodes_nothing_is_said_of_their_sum() -> None:
+    draft = Draft(cluster(nodes=0).base)
+    set_bound(draft, "b", "min", "nvidia.com/gpu", "16")
+    assert sum_notes(draft) == ()
+
+
+def test_the_min_of_a_group_bounds_its_quotas_as_in_the_webhook() -> None:
+    base = cluster().base
+    spec = {"min": {"nvidia.com/gpu": "4"}}
+    base.create({"kind": "QuotaGroup", "metadata": {"name": "dept"}, "spec": spec})
+    stored = base.get("ElasticQuota", "a", "quota")
+    assert stored is not None
+    base.update({**stored, "metadata": {**stored["metadata"], "labels": {QUOTA_GROUP_LABEL: "dept"}}})
+    draft = Draft(base)
+    path = put_bound(draft, "a", "min", "nvidia.com/gpu", "5")
+    with pytest.raises(ConfigError, match="the sum of min of the children of QuotaGroup dept 5, more than"):
+        check_bounds_of(draft, "a", path)
 
 
 def test_unknown_objects_are_refused() -> None:

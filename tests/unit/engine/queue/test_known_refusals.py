@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from scheduler_core.engine.decisions import Rejected
+from scheduler_core.model.names import CAPACITY_SCHEDULING
 from tests.support.builders import make_group, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, member, placed
 
@@ -17,3 +19,13 @@ def test_a_pod_before_a_group_that_holds_quota_is_not_refused_as_those_behind_it
     assert placed(made.step()) == {}
     made.put(make_pod("a/before").requests(cpu=1).created(40))
     assert placed(made.step()) == {"before": "n0"}
+
+
+def test_a_pod_that_is_not_tried_is_told_which_plugin_refuses_it() -> None:
+    made = GangScheduler([8])
+    made.scheduler.put(make_quota("a/q").min(cpu=1).max(cpu=1).obj(), made.now)
+    made.put(*(make_pod(f"a/p{number}").requests(cpu=1) for number in range(4)))
+    rejected = [found for found in made.step() if isinstance(found, Rejected)]
+    # Only the first of them was tried; it keeps the whole diagnosis.
+    assert [found.diagnosis is not None for found in rejected] == [True, False, False]
+    assert {found.refused_by for found in rejected} == {CAPACITY_SCHEDULING}

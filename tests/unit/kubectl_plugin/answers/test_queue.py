@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.kubectl_plugin.answers.test_why import node, waiting
-from tests.unit.kubectl_plugin.plugin_api import Api, Command, quota_object
+from tests.unit.kubectl_plugin.plugin_api import Api, Command, pod_object, quota_object
 
 
 def group(namespace: str, name: str, minimum: int) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def cluster(api: Api) -> None:
     ]
 
 
-def rows(eq: Command, *flags: str) -> list[dict[str, Any]]:
-    done = eq("queue", "--no-steps", "-o", "json", *flags)
+def rows(eq: Command, *flags: str, steps: bool = False) -> list[dict[str, Any]]:
+    done = eq("queue", "--steps" if steps else "--no-steps", "-o", "json", *flags)
     assert done.code == 0, done.err
     found: list[dict[str, Any]] = json.loads(done.out)["waiting"]
     return found
@@ -103,3 +103,21 @@ def test_nothing_waits(api: Api, eq: Command) -> None:
     api.objects["pods"] = []
     done = eq("queue", "-A")
     assert (done.code, done.out, done.err.splitlines()[-1]) == (0, "", "Nothing waits.")
+
+
+def test_who_loses_by_the_step_is_told(api: Api, eq: Command) -> None:
+    """All that is guaranteed is in use: with a larger min, team-a takes back what team-b borrows."""
+    api.objects["nodes"] = [node("n1"), node("n2")]
+    api.objects["elasticquotas"] = [
+        quota_object(name, min={"cpu": "2"}, max={"cpu": "8"}) for name in ("team-a", "team-b")
+    ]
+    old = pod_object("team-b", "old", node="n1", cpu="4")
+    old["spec"]["schedulerName"] = "muster-scheduler"
+    api.objects["pods"] = [old, waiting("team-a", "new", cpu="4")]
+    (item,) = rows(eq, "-n", "team-a", steps=True)
+    assert item["step"] == "raise min[cpu] from 2 to 4 of ElasticQuota team-a/quota"
+    assert (item["evicts"], item.get("delays")) == (["team-b/old"], None)
+    row = eq("queue", "-n", "team-a", "--no-headers").out
+    assert "(evicts 1 pod)" in row
+    assert "team-b/old" not in row
+    assert "(evicts 1 pod: team-b/old)" in eq("queue", "-n", "team-a", "--no-headers", "-o", "wide").out

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kubectl_plugin.cli.errors import CommandFailed
 from kubectl_plugin.live.references import reference
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, pod_object, quota_object
 
@@ -220,7 +221,29 @@ def test_a_tenant_is_told_what_may_be_seen_and_no_name_of_others(cluster: Api, e
         (["PyTorchJob/t"], "PyTorchJob", "t"),
         (["sts/s"], "StatefulSet", "s"),
         (["pg/g"], "PodGroup", "g"),
+        (["podgroup/native/g"], "PodGroup", "native/g"),
     ],
 )
 def test_references_as_kubectl_reads_them(words: list[str], kind: str, name: str) -> None:
     assert reference(words) == (kind, name)
+
+
+def test_a_group_may_be_named_with_its_dialect() -> None:
+    """So it is in `podgroup eta native/g`, where the kind is known."""
+    assert reference(["native/g"], "PodGroup") == ("PodGroup", "native/g")
+    assert reference(["podgroup/g"], "PodGroup") == ("PodGroup", "g")
+    for words in (["podgroup/other/g"], ["pod/native/g"], ["podgroup/native/g/x"]):
+        with pytest.raises(CommandFailed, match="may not contain '/'"):
+            reference(words)
+
+
+def test_a_name_of_two_dialects_is_noted_and_each_is_told(cluster: Api, eq: Command) -> None:
+    other = {**group("team-a", "train", 5), "apiVersion": "scheduling.x-k8s.io/v1alpha1"}
+    cluster.objects["podgroups"].append({**other, "spec": {"minMember": 5}})
+    done = eq("why", "podgroup/train", "--no-fixes")
+    note = "2 groups have this name, and incubator/train is shown; for another one write x-k8s/train"
+    assert note in done.err
+    assert "needs 2 pods together" in done.out
+    done = eq("why", "podgroup/x-k8s/train", "--no-fixes")
+    assert "groups have this name" not in done.err
+    assert "needs 2 pods together" not in done.out

@@ -249,3 +249,13 @@ def test_a_manifest_with_errors_is_one_line(eq: Command, tmp_path: Path, text: s
     assert said in done.err
     assert len(done.err.splitlines()) <= 3
     assert "internal error" not in done.err
+
+
+def test_a_sum_of_min_beyond_the_nodes_is_noted(eq: Command) -> None:
+    beyond = ["what-if", "--set", "quota/team-b:min.nvidia.com/gpu=16"]
+    done = eq(*beyond)
+    (told,) = [line for line in done.out.splitlines() if line.startswith("note      ")]
+    assert done.code == 0
+    assert "min[nvidia.com/gpu]=16 makes the sum of min 20, more than the 16 allocatable" in told
+    assert "note " not in eq(*beyond, "--add-nodes", "1", "--like", "n1").out
+    assert "--sum-of-min" in json.loads(eq(*beyond, "-o", "json").out)["notes"][0]

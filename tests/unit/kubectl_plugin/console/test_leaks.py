@@ -131,6 +131,10 @@ def test_who_sees_all_sees_the_names(scene: Scene) -> None:
     assert [name for name in SECRETS if name not in every] == []
 
 
+NEVER = "no room on node frigate"
+LOSE = {"evicts": (f"{THEIRS}/corsair-0", f"{THEIRS}/corsair-1", f"{MINE}/x"), "delays": (f"{GONE}/ducat",)}
+
+
 def test_steps_on_nodes_and_errors_are_hidden(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     known = scene.advisor.queue()
     steps = {
@@ -142,7 +146,7 @@ def test_steps_on_nodes_and_errors_are_hidden(scene: Scene, monkeypatch: pytest.
         "placed": ("raise something", f"--set quota/{THEIRS}:max.cpu=8"),
     }
     advice = tuple(
-        Advice("PodGroup", MINE, name, step=step, what_if=arguments, never="no room on node frigate")
+        Advice("PodGroup", MINE, name, dialect="incubator", step=step, what_if=arguments, never=NEVER, **LOSE)
         for name, (step, arguments) in steps.items()
     )
     found = Known(known.queue, QueueAdvice(advice), 9, problem=f"the queue: pod {THEIRS}/x is odd")
@@ -153,6 +157,10 @@ def test_steps_on_nodes_and_errors_are_hidden(scene: Scene, monkeypatch: pytest.
     scene.watch.told = ""
     told_steps = {item["name"]: item.get("step", "") for item in document["waiting"]}
     assert told_steps == {"train": steps["train"][0], "held": "", "placed": ""}
+    losers = {item["name"]: [item.get("evicts", []), item.get("delays", [])] for item in document["waiting"]}
+    assert losers.pop("train") == [[HIDDEN, HIDDEN, f"{MINE}/x"], [HIDDEN]]
+    assert losers == {"held": [[], []], "placed": [[], []]}
+    assert f"evicts 3 pods: {HIDDEN}, {MINE}/x; delays 1 pod: {HIDDEN}" in page
     text = json.dumps(document) + page
     assert not [name for name in SECRETS if name in text]
     assert "What you see may be old" in page
