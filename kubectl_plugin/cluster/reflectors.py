@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -47,6 +48,8 @@ class Reflectors:
         self._unsynced: set[str] = set()
         # The last error of each feed, and when it happened (monotonic seconds).
         self._errors: dict[str, tuple[float, Exception]] = {}
+        # Why objects could not be read, by feed and key.
+        self._problems: dict[tuple[str, str], ModelError] = {}
 
     def start(
         self, feed: str, resource: Resource, parse: Callable[[msgspec.Raw], Any], scope: ListScope
@@ -60,7 +63,7 @@ class Reflectors:
             namespace=scope.namespace,
             label_selector=scope.labels,
             field_selector=scope.fields,
-            on_malformed=self._malformed,
+            on_malformed=lambda error: self._malformed(feed, error),
             on_error=lambda error: self._interrupted(feed, error),
         )
         self._unsynced.add(feed)
@@ -98,6 +101,12 @@ class Reflectors:
         """Whether the server does not serve the kind of a feed now; it is asked again all the time."""
         return feed in self._reflectors and self._reflectors[feed].absent
 
+    def unreadable(self) -> list[ModelError]:
+        """Why objects cannot be read as they are now. Thread-safe."""
+        there = {feed: reflector.tracker.unreadable for feed, reflector in list(self._reflectors.items())}
+        problems = sorted(self._problems.items(), key=itemgetter(0))
+        return [error for (feed, key), error in problems if key in there[feed]]
+
     @property
     def synced(self) -> bool:
         """Whether all reflectors have sent all objects that were there at first."""
@@ -108,7 +117,8 @@ class Reflectors:
             self._unsynced.discard(change.feed)
             self._said = ""
 
-    def _malformed(self, error: ModelError) -> None:
+    def _malformed(self, feed: str, error: ModelError) -> None:
+        self._problems[feed, f"{error.namespace}/{error.name}".lstrip("/")] = error
         self._note(f"error: {error}")
 
     def _interrupted(self, feed: str, error: Exception) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import signal
 import sys
-import threading
-from types import FrameType
 from typing import Any
 
 import click
@@ -67,20 +66,26 @@ def command(kubeconfig: str, namespace: str, **flags: Any) -> None:
     )
     client, target = connect(Overrides(kubeconfig=kubeconfig, namespace=namespace))
     console = ClusterConsole(client, namespace or target.namespace, options)
-    ended = threading.Event()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        ended.set()
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+    # A handler may come while a lock is held, and this queue has none that it could wait for.
+    asked: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: asked.put(number))
     port = console.start()
     print(f"muster-console serves on {options.host}:{port}", flush=True)
-    while not ended.wait(1.0):
+    while not _asked_to_end(asked):
         if console.failed:
             raise click.ClickException(console.failed)
         console.renew()
     console.stop()
+
+
+def _asked_to_end(asked: queue.SimpleQueue[int]) -> bool:
+    """Whether a signal has come; waits a second for it."""
+    try:
+        asked.get(timeout=1.0)
+    except queue.Empty:
+        return False
+    return True
 
 
 def _names(text: str) -> frozenset[str]:

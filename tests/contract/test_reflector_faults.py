@@ -218,6 +218,7 @@ def test_a_malformed_object_is_reported_once_and_its_last_good_version_kept(watc
     bad = watched.server.put("pods", "a", "pod-1", bad=True)
     watched.server.put("pods", "a", "never-good", bad=True)
     eventually(lambda: len(watched.malformed) == 2, 20)
+    assert watched.reflector.tracker.unreadable == {"a/pod-1", "a/never-good"}
     watched.server.fail(Fault("watch", status=410, reason="Expired"))
     watched.server.break_streams()
     eventually(lambda: watched.reflector.lists == 2, 20)
@@ -229,6 +230,9 @@ def test_a_malformed_object_is_reported_once_and_its_last_good_version_kept(watc
     assert "a/pod-1" in watched.mirror.versions
     assert watched.mirror.wrong == []
     assert watched.reflector.tracker.malformed == 2
+    assert watched.reflector.tracker.unreadable == {"a/pod-1"}
+    watched.server.remove("pods", "a", "pod-1")
+    eventually(lambda: watched.reflector.tracker.unreadable == frozenset(), 20)
 
 
 def test_an_object_replaced_under_the_same_name_is_deleted_and_added(watched: Watched) -> None:

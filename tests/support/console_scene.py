@@ -25,6 +25,7 @@ from kubectl_plugin.console.web.app import create_app
 from scheduler_core.answers.history import Reclaim
 from scheduler_core.answers.showback import Period
 from scheduler_core.config.load import muster_config
+from scheduler_core.errors import ModelError
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.quotas.quota_history import QuotaHistoryDay
 from scheduler_core.simulate.kinds import full_name
@@ -38,7 +39,6 @@ class SceneWatch:
 
     reclaims_in = ""
     history_namespace = "muster-system"
-    notes: tuple[str, ...] = ()
 
     def __init__(self, objects: Iterable[Raw] = ()) -> None:
         self.cluster = LiveCluster(muster_config(), NOW)
@@ -48,6 +48,7 @@ class SceneWatch:
         self.unread: tuple[str, ...] = ()
         self.whole_use = True
         self.told = self.uninstalled = ""
+        self.malformed: list[ModelError] = []
         # Kinds that are watched in one namespace, or, if that is empty, nowhere.
         self.only: dict[str, str] = {}
         self.client = SimpleNamespace(session=SimpleNamespace(endpoint=SimpleNamespace(server="https://api")))
@@ -78,6 +79,10 @@ class SceneWatch:
     def hindrance(self) -> str:
         """What was denied."""
         return f"you may not list {', '.join(self.blind)}" if self.blind else ""
+
+    def unreadable(self) -> list[ModelError]:
+        """What a test says."""
+        return self.malformed
 
     def trouble(self) -> str:
         """What a test says."""

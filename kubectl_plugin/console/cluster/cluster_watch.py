@@ -7,7 +7,6 @@ import ctypes
 import gc
 import threading
 import time
-from typing import Final
 
 from kubectl_plugin.cli.errors import describe
 from kubectl_plugin.cluster.reading import kind_name
@@ -16,13 +15,10 @@ from kubectl_plugin.console.cluster.feeds import Feed, blind, feeds, unread
 from kubectl_plugin.console.cluster.live_cluster import LiveCluster
 from kubectl_plugin.live.configuration import config_of_cluster, config_of_file
 from scheduler_core.engine.profile_settings import wants_composites
-from scheduler_core.errors import MusterError
+from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.printable import visible
-
-# Problems of objects and of watches that are kept for the page.
-_MOST_NOTES: Final = 20
 
 
 class ClusterWatch:
@@ -40,9 +36,8 @@ class ClusterWatch:
         self.cluster = LiveCluster(effective.config, time.time())
         self.feeds: list[Feed] = []
         self.ready = threading.Event()
-        self.notes: list[str] = []
         self.failure = ""
-        self._reflectors = Reflectors(client, self._note)
+        self._reflectors = Reflectors(client, lambda line: None)
         self._thread = threading.Thread(target=self._run, name="console-watch", daemon=True)
 
     def start(self) -> None:
@@ -112,6 +107,10 @@ class ClusterWatch:
         text = describe(error) if isinstance(error, MusterError) else str(error)
         return visible(" ".join(text.split()))
 
+    def unreadable(self) -> list[ModelError]:
+        """Why objects are left out, or shown as they were before: they cannot be read as they are."""
+        return self._reflectors.unreadable()
+
     def _run(self) -> None:
         # Nothing of what is made while all is read becomes garbage; each collection would look at all of it.
         gc.disable()
@@ -129,9 +128,6 @@ class ClusterWatch:
             self.failure = f"internal error, please report it: {type(error).__name__}: {error}"
             self.ready.set()
             raise
-
-    def _note(self, text: str) -> None:
-        self.notes = [*self.notes, visible(" ".join(text.split()))][-_MOST_NOTES:]
 
 
 def give_back() -> None:

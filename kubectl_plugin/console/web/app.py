@@ -212,7 +212,8 @@ class _Front:
             *sorted(params.items()),
             *sorted(path.items()),
         )
-        version = (page.version(self._services), watch.trouble(), watch.uninstalled)
+        notices = watch.trouble(), watch.uninstalled, tuple(watch.unreadable())
+        version = (page.version(self._services), *notices)
         answer = self._answers.get(key, version)
         if answer is None:
             answer, current = self._made(page, asked, form, fragment)
@@ -280,6 +281,7 @@ class _Front:
             # What the console in the cluster may not list is its own matter, not the viewer's.
             unread=() if self._gate.takes_tokens else watch.unread,
             uninstalled=watch.uninstalled,
+            unreadable=self._unreadable(viewer),
             takes_tokens=self._gate.takes_tokens,
             live=page is not None and not page.posts,
         )
@@ -288,6 +290,17 @@ class _Front:
         """Why what is shown may be old, for this viewer; else empty."""
         trouble = self._services.watch.trouble()
         return Redactor.of(viewer, self._services.watch.cluster).text(trouble) if trouble else ""
+
+    def _unreadable(self, viewer: Viewer) -> list[str]:
+        """Why objects that the viewer may see are left out, or shown as they were before."""
+        watch = self._services.watch
+        redactor = Redactor.of(viewer, watch.cluster)
+        seen = [
+            error
+            for error in watch.unreadable()
+            if (viewer.sees(error.namespace) if error.namespace else viewer.whole)
+        ]
+        return [redactor.text(visible(str(error))) for error in seen]
 
     def _still_reading(self, page: ConsolePage, viewer: Viewer) -> Response:
         """A page that loads itself again, until the cluster was read."""

@@ -59,6 +59,11 @@ class Tracker:
         """uid and resourceVersion per key of the objects that the consumer has; a copy."""
         return dict(self._known)
 
+    @property
+    def unreadable(self) -> frozenset[str]:
+        """The keys of the objects whose present version cannot be parsed; a copy."""
+        return frozenset(list(self._malformed))
+
     def holds(self, key: str, metadata: Metadata) -> bool:
         """True if the consumer has this version, so that there is no event."""
         version = (metadata.uid, metadata.resource_version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubectl_plugin.console.access.viewer import Viewer
+from scheduler_core.errors import ModelError
 from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.console_scene import Scene
 
@@ -22,6 +23,25 @@ def scene() -> Scene:
             make_group(f"{name}/train").needs(4).dict(),
         ]
     return Scene(objects)
+
+
+def test_objects_that_cannot_be_read_are_told_to_who_may_see_them(scene: Scene) -> None:
+    def notices(viewer: Viewer) -> str:
+        with scene.as_viewer(viewer) as client:
+            return client.get("/now").text.partition('id="unreadable"')[2].partition("</details>")[0]
+
+    assert notices(ALL) == ""
+    for namespace in "ab":
+        scene.watch.malformed.append(
+            ModelError("spec.min[cpu]", "'x' is no quantity", kind="Pod", namespace=namespace, name="odd")
+        )
+    assert "2 objects cannot be read, and are left out or shown as before" in notices(ALL)
+    of_one = notices(Viewer("tenant", frozenset("a"), nodes=False))
+    assert "1 object cannot be read" in of_one
+    assert "Pod a/odd: spec.min[cpu]: &#39;x&#39; is no quantity" in of_one
+    assert "b/odd" not in of_one
+    scene.watch.malformed.clear()
+    assert notices(ALL) == ""
 
 
 def test_without_pods_no_page_tells_of_them(scene: Scene) -> None:
