@@ -49,7 +49,7 @@ _SECONDS: Final = 60.0
 # Times, and on which of equal nodes pods are.
 _VARIES: Final = re.compile(
     r"20\d\d-[-0-9T:Z.]+|<rect[^>]*>(<title>.*?</title></rect>)?|<text[^>]*>.*?</text>|(node|rack)-\d+|"
-    r"<tbody>.*?</tbody>|Hop cost</dt><dd>.*?</dd>",
+    r"<tbody.*?</tbody>|Hop cost</dt><dd>.*?</dd>",
     re.DOTALL,
 )
 # Per team: GPUs that are guaranteed, and the most.
