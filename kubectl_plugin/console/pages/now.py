@@ -74,53 +74,57 @@ class NowPage(LivePage):
 
     def content(self, services: Services, request: PageRequest) -> Content:
         """The figures of all quotas that the viewer may see, and the totals of the cluster."""
-        cluster, watch = services.watch.cluster, services.watch
+        seen = _figures(services, request.viewer)
         redactor, colors = request.redactor(services), request.colors(services)
-        with cluster.lock:
-            quotas = [
-                quota for quota in _in_order(cluster.quotas.values()) if request.viewer.sees(quota.namespace)
-            ]
-            rows = cluster.view.rows(
-                quotas,
-                whole=watch.whole_use,
-                natives=True,
-                wide=True,
-                ledgers=True,
-            )
-            nodes = watch.lists("nodes", everywhere=True)
-            totals = (
-                totals_of(cluster.view, cluster.capacity() if nodes else None) if watch.whole_use else None
-            )
-            trees = _sees_trees(services, request.viewer)
-            groups = group_figures(cluster.view.ledger) if trees else None
-            hidden = bool(cluster.view.ledger.tree) and not request.viewer.trees
-        rows = [_visible(row, watch, request.viewer) for row in rows]
-        whole = request.viewer.namespaces is None
-        if totals is not None and not whole:
-            # Sums over others are shown, but not what others name: a resource may be called like its owner.
-            own = {row.resource for row in rows}
-            totals = [item for item in totals if item.resource in own]
         wanted = request.params.get("q", "").strip().lower()
-        found = [one for one in by_quota(rows) if wanted in f"{one[0].namespace}/{one[0].name}".lower()]
+        found = [one for one in by_quota(seen.rows) if wanted in f"{one[0].namespace}/{one[0].name}".lower()]
         if request.params.get("sort") != "name":
             found.sort(key=_worst_first)
         start = _number(request.params.get("from", ""))
-        trees_shown = [group for group in groups or () if wanted in _group_words(group)] if not start else []
+        groups = [] if start else [group for group in seen.groups or () if wanted in _group_words(group)]
         shown = found[start : start + MOST]
+        rows = seen.rows if services.watch.lists("elasticquotas") else None
         return Content(
-            lambda: figures_document(rows if watch.lists("elasticquotas") else None, groups, totals),
+            lambda: figures_document(rows, seen.groups, seen.totals),
             {
-                "totals": [_total(item) for item in totals or ()],
-                "groups": [_group(group) for group in trees_shown[:MOST]],
-                "more_groups": max(0, len(trees_shown) - MOST),
-                "cards": [_card(rows, colors.of(rows[0].namespace), redactor) for rows in shown],
+                "totals": [_total(item) for item in seen.totals or ()],
+                "groups": [_group(group) for group in groups[:MOST]],
+                "more_groups": max(0, len(groups) - MOST),
+                "cards": [_card(of_quota, colors.of(of_quota[0].namespace), redactor) for of_quota in shown],
                 "count": len(found),
                 "start": start,
                 "most": MOST,
                 "params": {"q": wanted, "sort": request.params.get("sort", "")},
             },
-            (*_lacks(watch, request.viewer, quotas), *((UNKNOWN_TREES,) if hidden and whole else ())),
+            seen.lacks,
         )
+
+
+class _Figures(msgspec.Struct, frozen=True):
+    """What a viewer may see of the quotas; None for what is not known or not theirs. `lacks`: why."""
+
+    rows: list[QuotaRow]
+    groups: list[GroupFigure] | None
+    totals: list[ResourceTotal] | None
+    lacks: tuple[str, ...]
+
+
+def _figures(services: Services, viewer: Viewer) -> _Figures:
+    cluster, watch = services.watch.cluster, services.watch
+    with cluster.lock:
+        quotas = [quota for quota in _in_order(cluster.quotas.values()) if viewer.sees(quota.namespace)]
+        rows = cluster.view.rows(quotas, whole=watch.whole_use, natives=True, wide=True, ledgers=True)
+        capacity = cluster.capacity() if watch.lists("nodes", everywhere=True) else None
+        totals = totals_of(cluster.view, capacity) if watch.whole_use else None
+        groups = group_figures(cluster.view.ledger) if _sees_trees(services, viewer) else None
+        hidden = bool(cluster.view.ledger.tree) and not viewer.trees
+    if totals is not None and viewer.namespaces is not None:
+        # Sums over others are shown, but not what others name: a resource may be called like its owner.
+        own = {row.resource for row in rows}
+        totals = [item for item in totals if item.resource in own]
+    trees = (UNKNOWN_TREES,) if hidden and viewer.namespaces is None else ()
+    lacks = (*_lacks(watch, viewer, quotas), *trees)
+    return _Figures([_visible(row, watch, viewer) for row in rows], groups, totals, lacks)
 
 
 def _sees_trees(services: Services, viewer: Viewer) -> bool:
