@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kubectl_plugin.cluster.node_flavors import named_kinds
 from kubectl_plugin.cluster.nominated_nodes import NominationView
-from kubectl_plugin.cluster.quota_rows import QuotaRow, rows_of, smallest_hard
+from kubectl_plugin.cluster.quota_rows import QuotaRow, known_part, rows_of, smallest_hard
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_group import QuotaGroup
@@ -30,6 +31,8 @@ class ClusterView:
         self.nominations = NominationView()
         # The flavors of the nodes that have some; set before the pods are put.
         self.node_flavors: Mapping[str, OnNode] = {}
+        # Kinds, by plural name, that were not read: figures that need them are not known.
+        self.unread: frozenset[str] = frozenset()
         self._waiting = RequestSums()
         # Those that wait for a node and that the ledger does not count.
         self._asking = RequestSums()
@@ -47,6 +50,10 @@ class ClusterView:
     def limits(self) -> list[ElasticQuota | QuotaGroup]:
         """The quotas that bind, and the groups above them."""
         return [*self.ledger.quotas(), *self.ledger.tree.groups.values()]
+
+    def hidden(self) -> frozenset[str]:
+        """The kinds, by plural name, that quotas and groups name objects of and that were not read."""
+        return self.unread & named_kinds(self.limits()) if self.unread else frozenset()
 
     def put_pod(self, pod: Pod) -> None:
         """Add or replace a pod: charged if it counts, pending if it has no node and is not finished."""
@@ -114,7 +121,7 @@ class ClusterView:
         `whole`: the view holds all quotas and pods of the cluster; `natives`: it holds the ResourceQuotas;
         `ledgers`: it holds the reservations.
         """
-        chosen = list(quotas)
+        chosen, hidden = list(quotas), self.hidden()
         names = {*self.ledger.total_min, *(name for quota in chosen for name in quota.max)}
         # RECLAIMABLE needs every loan, one per lender and borrower; LENT needs only sums.
         lent = {name: item.lent for name, item in shares(self.ledger, names).items()} if whole else None
@@ -124,7 +131,7 @@ class ClusterView:
         scale = scale_of(self.ledger) if whole and wide else None
         rights = entitled(self.ledger, self.asked()) if whole and wide else None
         return [
-            row
+            known_part(row, hidden)
             for quota in chosen
             for row in rows_of(
                 quota,

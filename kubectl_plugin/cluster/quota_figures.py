@@ -10,6 +10,7 @@ import msgspec
 from kubectl_plugin.cluster.cluster_view import ClusterView
 from kubectl_plugin.cluster.group_tree import GroupFigure
 from kubectl_plugin.cluster.quota_rows import QuotaRow, resource_order
+from scheduler_core.model.kinds import QUOTA_FLAVORS, QUOTA_GROUPS
 from scheduler_core.model.names import FLAVOR_PREFIX
 from scheduler_core.model.node import Node
 from scheduler_core.model.quantity import format_resource
@@ -25,16 +26,16 @@ class ResourceTotal(msgspec.Struct, frozen=True):
     """One resource over all quotas of the cluster, in its own unit (milli for CPU).
 
     `min` is the sum of min of the root's children, which admission compares with. `used`, `borrowed`, `lent`
-    and `pending` are sums over the namespaces with a quota. `capacity` is what the nodes have; None where it
-    is not known.
+    and `pending` are sums over the namespaces with a quota. `capacity` is what the nodes have. None where an
+    amount is not known.
     """
 
     resource: str
-    min: int
-    used: int
-    borrowed: int
-    lent: int
-    pending: int
+    min: int | None
+    used: int | None
+    borrowed: int | None
+    lent: int | None
+    pending: int | None
     capacity: int | None
 
 
@@ -44,7 +45,8 @@ def totals_of(view: ClusterView, capacity: ResourceList | None) -> list[Resource
     names = resource_order({*sum_of_min, *(name for quota in quotas for name in quota.max)})
     pending = {quota.namespace: view.pending(quota.namespace) for quota in quotas}
     balances = shares(view.ledger, names)
-    return [
+    hidden = view.hidden()
+    totals = [
         ResourceTotal(
             name,
             sum_of_min.get(name, 0),
@@ -56,6 +58,16 @@ def totals_of(view: ClusterView, capacity: ResourceList | None) -> list[Resource
         )
         for name in names
     ]
+    return [_known_total(item, hidden) for item in totals]
+
+
+def _known_total(item: ResourceTotal, hidden: frozenset[str]) -> ResourceTotal:
+    """The total without the amounts that depend on kinds that were not read, by plural name."""
+    if QUOTA_GROUPS.plural in hidden:
+        item = msgspec.structs.replace(item, min=None)
+    if QUOTA_FLAVORS.plural in hidden and item.resource.startswith(FLAVOR_PREFIX):
+        item = msgspec.structs.replace(item, used=None, borrowed=None, lent=None, pending=None)
+    return item
 
 
 def capacity_of(nodes: Iterable[Node], flavors: Sequence[QuotaFlavor]) -> dict[str, int]:

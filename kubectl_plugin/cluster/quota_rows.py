@@ -10,6 +10,8 @@ import msgspec
 
 from kubectl_plugin.cluster.held_quota import HeldQuota
 from kubectl_plugin.cluster.nominated_nodes import NominatedNodes
+from scheduler_core.model.kinds import QUOTA_FLAVORS, QUOTA_GROUPS
+from scheduler_core.model.names import FLAVOR_PREFIX
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, LastReclaim
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
@@ -17,6 +19,17 @@ from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.policy import above_max, borrowed
 
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+
+# The amounts of a row that nothing is known of without the pods that use the resource.
+UNCOUNTED: Final = (
+    "used",
+    "pending",
+    "borrowed",
+    "lent",
+    "reclaimable",
+    "above_max",
+    "entitled",
+)
 
 # resource -> namespace -> amount
 ByNamespace = Mapping[str, Mapping[str, int]]
@@ -26,6 +39,7 @@ class QuotaRow(msgspec.Struct, frozen=True):
     """One row: amounts of one resource in its own unit (milli for CPU). None: no limit, or unknown.
 
     - `used` and `pending`: unknown where the pods of the namespace could not be read
+    - all of what a flavor is used: unknown where its nodes could not be read (`flavors_known` is False)
     - `hard`: smallest limit of the ResourceQuotas without scopes; unknown unless `hard_known`
     - `borrowed`: use above min; `above_max`: use above max
     - `lent`: the part of this quota's unused min that other quotas use
@@ -65,6 +79,19 @@ class QuotaRow(msgspec.Struct, frozen=True):
     share: Fraction | None = None
     entitled: int | None = None
     limited: bool = True
+    flavors_known: bool = True
+
+
+def known_part(row: QuotaRow, hidden: frozenset[str]) -> QuotaRow:
+    """The row without the amounts that depend on kinds that were not read, by plural name.
+
+    Shares and entitlements are parts of the min of groups; the use of a flavor is that of its nodes.
+    """
+    if QUOTA_GROUPS.plural in hidden:
+        row = msgspec.structs.replace(row, share=None, entitled=None, limited=bool(row.resource))
+    if QUOTA_FLAVORS.plural in hidden and row.resource.startswith(FLAVOR_PREFIX):
+        row = msgspec.structs.replace(row, **dict.fromkeys((*UNCOUNTED, "share")), flavors_known=False)
+    return row
 
 
 def resource_order(names: Iterable[str]) -> list[str]:

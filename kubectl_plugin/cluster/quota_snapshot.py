@@ -27,6 +27,7 @@ from scheduler_core.model.groups.kinds import TOLD_POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     ELASTIC_QUOTAS,
     PODS,
+    QUOTA_FLAVORS,
     QUOTA_GROUPS,
     RESERVATION_LEDGERS,
     RESOURCE_QUOTAS,
@@ -46,6 +47,10 @@ UNKNOWN_LENT: Final = (
 )
 UNKNOWN_RESERVED: Final = "note: RESERVED is not known: you may not list reservationledgers"
 UNKNOWN_HARD: Final = "note: HARD is not known: you may not list resourcequotas"
+UNKNOWN_SHARE: Final = (
+    "note: SHARE, ENTITLED and sums of min are not known: a quota names a QuotaGroup, and you may not list "
+    "quotagroups"
+)
 
 Objects = Sequence[msgspec.Raw | bytes]
 
@@ -153,7 +158,11 @@ def take_snapshot(
     groups = list_if_served(client, QUOTA_GROUPS, ListScope()) if whole else None
     for group in parsed(groups or (), parse_quota_group, _silent):
         view.ledger.put_group(group)
-    view.node_flavors = node_flavors(client, view.limits(), note)
+    flavors = node_flavors(client, view.limits(), note)
+    view.node_flavors = flavors or {}
+    view.unread = _unread(groups=groups is not None or not whole, flavors=flavors is not None)
+    if wide and QUOTA_GROUPS.plural in view.hidden():
+        note(UNKNOWN_SHARE)
     for pod in parsed(pods, parse_pod, on_malformed):
         view.put_pod(pod)
     for native in parsed(natives or (), parse_resource_quota, on_malformed):
@@ -166,6 +175,11 @@ def take_snapshot(
     return QuotaSnapshot(
         chosen, raw, view, whole, natives is not None, ledgers=reserved, groups=groups is not None
     )
+
+
+def _unread(*, groups: bool, flavors: bool) -> frozenset[str]:
+    kinds = ((QUOTA_GROUPS, groups), (QUOTA_FLAVORS, flavors))
+    return frozenset(kind.plural for kind, known in kinds if not known)
 
 
 def _unenforced(quota: ElasticQuota) -> str:

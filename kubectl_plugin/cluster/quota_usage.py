@@ -52,7 +52,7 @@ def read_usage(client: ListClient, namespace: str, diagnostics: Diagnostics, *, 
     view = ClusterView()
     for quota in parsed(listed[0], parse_elastic_quota, diagnostics.unreadable):
         view.put_quota(quota)
-    view.node_flavors = node_flavors(client, view.ledger.quotas(), diagnostics.note)
+    view.node_flavors = node_flavors(client, view.ledger.quotas(), diagnostics.note) or {}
     found: list[tuple[Pod, msgspec.Raw]] = []
     for raw in listed[1]:
         for pod in parsed([raw], parse_pod, diagnostics.unreadable):

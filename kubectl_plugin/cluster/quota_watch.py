@@ -46,8 +46,10 @@ class WatchedQuotas:
         wide: bool,
         ledgers: bool = False,
         flavors: Mapping[str, OnNode] = NO_FLAVORS,
+        unread: frozenset[str] = frozenset(),
     ) -> None:
         self._view = ClusterView()
+        self._view.unread = unread
         self._view.node_flavors = flavors
         self._chosen: dict[tuple[str, str], ElasticQuota] = {}
         self._printed: dict[tuple[str, str, str], Row] = {}
@@ -139,6 +141,7 @@ def changed_rows(
         wide=wide,
         ledgers=snapshot.ledgers,
         flavors=snapshot.view.node_flavors,
+        unread=snapshot.view.unread,
     )
     reflectors = Reflectors(client, note)
     reflectors.start("quotas", ELASTIC_QUOTAS, parse_elastic_quota, around)

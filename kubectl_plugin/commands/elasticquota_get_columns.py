@@ -24,13 +24,18 @@ def _amount(row: QuotaRow, value: int | None, style: Style = "") -> Cell:
     return Cell(human(row.resource, value), style)
 
 
+def _counted(row: QuotaRow, value: int | None, style: Style = "") -> Cell:
+    """An amount that comes from pods; `?` for a flavor whose nodes could not be read."""
+    return _amount(row, value, style) if row.flavors_known else Cell(UNKNOWN)
+
+
 def _used(row: QuotaRow) -> Cell:
     at_max = row.max is not None and row.used is not None and row.used >= row.max > 0
-    return _amount(row, row.used, "red" if at_max else "")
+    return _counted(row, row.used, "red" if at_max else "")
 
 
 def _borrowed(row: QuotaRow) -> Cell:
-    return _amount(row, row.borrowed, "yellow" if row.borrowed else "")
+    return _counted(row, row.borrowed, "yellow" if row.borrowed else "")
 
 
 def _shared(row: QuotaRow, value: int | None) -> Cell:
@@ -88,11 +93,11 @@ COLUMNS: Final[Mapping[str, Callable[[QuotaRow], Cell]]] = {
 WIDE_COLUMNS: Final[Mapping[str, Callable[[QuotaRow], Cell]]] = {
     "RESERVED": lambda row: Cell(UNKNOWN) if row.reserved is None else _amount(row, row.reserved),
     "RECLAIMABLE": lambda row: _shared(row, row.reclaimable),
-    "PENDING": lambda row: _amount(row, row.pending),
+    "PENDING": lambda row: _counted(row, row.pending),
     "WEIGHT": lambda row: Cell(number_text(row.weight) if row.binding else ABSENT),
     "SHARE": _share,
     "ENTITLED": lambda row: _shared(row, row.entitled) if row.limited else Cell(ABSENT),
-    "ABOVEMAX": lambda row: _amount(row, row.above_max, "red" if row.above_max else ""),
+    "ABOVEMAX": lambda row: _counted(row, row.above_max, "red" if row.above_max else ""),
     "RECLAIMED": _reclaimed,
     "HELD": _held,
     "KEPT": _kept,

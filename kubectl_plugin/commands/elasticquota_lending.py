@@ -97,7 +97,7 @@ def gather(client: ListClient, diagnostics: Diagnostics) -> QuotaLedger:
     quotas = list_raw(client, ELASTIC_QUOTAS, ListScope())
     for quota in parsed(quotas, parse_elastic_quota, diagnostics.unreadable):
         view.put_quota(quota)
-    view.node_flavors = node_flavors(client, view.limits(), diagnostics.note)
+    view.node_flavors = node_flavors(client, view.limits(), diagnostics.note) or {}
     if quotas:
         for pod in parsed(
             list_raw(client, PODS, ListScope(fields=UNFINISHED)), parse_pod, diagnostics.unreadable

@@ -97,16 +97,17 @@ def _use(row: QuotaRow) -> tuple[str, ...]:
     def text(value: int | None, without: str = ABSENT) -> str:
         return without if value is None else format_resource(row.resource, value)
 
+    counted_without = ABSENT if row.flavors_known else UNKNOWN
     return (
         row.resource,
-        text(row.used),
+        text(row.used, counted_without),
         text(row.min),
         text(row.max),
         text(row.hard, ABSENT if row.hard_known else UNKNOWN),
-        text(row.borrowed),
+        text(row.borrowed, counted_without),
         text(row.lent, UNKNOWN if row.binding else ABSENT),
         text(row.reserved, UNKNOWN),
-        text(row.pending),
+        text(row.pending, counted_without),
         ABSENT if not row.limited else UNKNOWN if row.share is None else number_text(row.share),
         text(row.entitled, UNKNOWN if row.limited else ABSENT),
     )

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from kubectl_plugin.cluster.node_flavors import named_kinds
 from kubectl_plugin.live.configuration import BUILT_IN, EffectiveConfig, config_of_cluster, config_of_file
 from kubectl_plugin.live.forked_world import world_of
 from kubectl_plugin.live.lists import KindList, ServedClient, missing, read_lists
@@ -16,6 +17,8 @@ from scheduler_core.answers.worlds import World
 from scheduler_core.engine.profile_settings import wants_composites
 from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, NODES, PODS
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.simulate.world import Simulation
 
 
@@ -24,7 +27,8 @@ class LiveWorld(msgspec.Struct, frozen=True):
 
     `unread`: what the user may not list; answers about it are not known. `skipped`: objects that Muster
     cannot read, as its scheduler skips them too. `blind`: the part of `unread` without which no run of the
-    scheduler says anything about the cluster: nodes, and quotas and pods of all namespaces.
+    scheduler says anything about the cluster: nodes, and quotas and pods of all namespaces; also the kinds of
+    `named`, by plural name, which quotas name objects of.
     """
 
     world: World
@@ -32,11 +36,13 @@ class LiveWorld(msgspec.Struct, frozen=True):
     config: EffectiveConfig
     unread: tuple[str, ...] = ()
     skipped: tuple[ModelError, ...] = ()
+    named: frozenset[str] = frozenset()
 
     @property
     def blind(self) -> tuple[str, ...]:
         """What a run of the scheduler cannot do without, and the user may not read."""
-        return tuple(item.missing for item in self.lists if item.missing and item.resource.plural in _NEEDED)
+        needed = {*_NEEDED, *self.named}
+        return tuple(item.missing for item in self.lists if item.missing and item.resource.plural in needed)
 
 
 _NEEDED: Final = (NODES.plural, PODS.plural, ELASTIC_QUOTAS.plural)
@@ -70,7 +76,9 @@ def world_of_lists(
     finally:
         if collecting:
             gc.enable()
-    return LiveWorld(world, tuple(lists), effective, tuple(missing(lists)), tuple(skipped))
+    limits = [obj for obj in simulation.known.values() if isinstance(obj, ElasticQuota | QuotaGroup)]
+    unread, named = tuple(missing(lists)), named_kinds(limits)
+    return LiveWorld(world, tuple(lists), effective, unread, tuple(skipped), named)
 
 
 def load_lists(simulation: Simulation, lists: Sequence[KindList]) -> list[ModelError]:

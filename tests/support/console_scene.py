@@ -15,7 +15,7 @@ from kubectl_plugin.cluster.quota_history import HistoryRead, PriceList
 from kubectl_plugin.cluster.reflectors import FeedEvent
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.cluster.advisor import Advisor
-from kubectl_plugin.console.cluster.feeds import Feed, wanted_feeds
+from kubectl_plugin.console.cluster.feeds import Feed, unread_limits, wanted_feeds
 from kubectl_plugin.console.cluster.history_reader import Gap, PastRead
 from kubectl_plugin.console.cluster.live_cluster import LiveCluster
 from kubectl_plugin.console.cluster.questions import Questions
@@ -71,7 +71,9 @@ class SceneWatch:
         self.only[plural] = but
         name = f"{plural} outside the namespace {but}" if but else plural
         self.unread = (*self.unread, name)
-        if plural in ("pods", "nodes", "elasticquotas"):
+        view = self.cluster.view
+        view.unread = unread_limits(self.lists)
+        if plural in ("pods", "nodes", "elasticquotas", *view.hidden()):
             self.blind = (*self.blind, name)
         self.whole_use = self.whole_use and plural not in ("pods", "elasticquotas")
 

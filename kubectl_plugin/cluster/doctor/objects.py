@@ -96,7 +96,7 @@ class _Notes(Diagnostics):
 def check_quota_use(reads: Reads) -> CheckResult:
     """`status.used` of ElasticQuotas is the sum of their pods."""
     quotas = reads.parsed(ELASTIC_QUOTAS, parse_elastic_quota)
-    flavors = node_flavors(reads.client, quotas, lambda text: None)
+    flavors = node_flavors(reads.client, quotas, lambda text: None) or {}
     findings = check_elastic_use(quotas, reads.parsed(PODS, parse_pod), flavors) if quotas else []
     summary = f"status.used of {counted(len(quotas), 'ElasticQuota')} is the sum of the pods"
     return CheckResult("quota-use", tuple(findings), summary)

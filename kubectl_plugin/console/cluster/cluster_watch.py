@@ -11,7 +11,7 @@ import time
 from kubectl_plugin.cli.errors import describe
 from kubectl_plugin.cluster.reading import kind_name
 from kubectl_plugin.cluster.reflectors import Reflectors
-from kubectl_plugin.console.cluster.feeds import Feed, blind, feeds, unread
+from kubectl_plugin.console.cluster.feeds import Feed, blind, feeds, unread, unread_limits
 from kubectl_plugin.console.cluster.live_cluster import LiveCluster
 from kubectl_plugin.live.configuration import config_of_cluster, config_of_file
 from scheduler_core.engine.profile_settings import wants_composites
@@ -44,6 +44,7 @@ class ClusterWatch:
         """Begin to watch. Raises the ApiError tree where the server cannot be asked for the first list."""
         composites = wants_composites(self.cluster.simulation.scheduler.profiles)
         self.feeds = feeds(self.client, self.namespace, composites=composites)
+        self.cluster.view.unread = unread_limits(self.lists)
         for feed in self.feeds:
             if not feed.denied:
                 self._reflectors.start(feed.name, feed.resource, feed.parse, feed.scope)
@@ -56,15 +57,19 @@ class ClusterWatch:
     @property
     def blind(self) -> tuple[str, ...]:
         """What no run of the scheduler can do without, and the identity may not list or the server lacks."""
-        return (*blind(self.feeds), *([self.uninstalled] if self.uninstalled else ()))
+        return (*self._denied(), *([self.uninstalled] if self.uninstalled else ()))
 
     @property
     def hindrance(self) -> str:
         """Why there can be no run of the scheduler, as a sentence; empty if there can."""
-        denied = blind(self.feeds)
+        denied = self._denied()
         rights = [f"you may not list {', '.join(denied)}"] if denied else []
         kinds = [f"the server does not have {self.uninstalled}"] if self.uninstalled else []
         return "; ".join([*rights, *kinds])
+
+    def _denied(self) -> tuple[str, ...]:
+        with self.cluster.lock:
+            return blind(self.feeds, self.cluster.view.hidden())
 
     @property
     def uninstalled(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -15,7 +15,17 @@ from kubectl_plugin.live.lists import BESIDE
 from kubectl_plugin.live.run_times import finished_pod, job_times
 from scheduler_core.kube.errors import Forbidden, NotFound
 from scheduler_core.model.config_map import parse_config_map
-from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, JOBS, NATIVE_POD_GROUPS, PODS, Resource
+from scheduler_core.model.kinds import (
+    CONFIG_MAPS,
+    ELASTIC_QUOTAS,
+    JOBS,
+    NATIVE_POD_GROUPS,
+    NODES,
+    PODS,
+    QUOTA_FLAVORS,
+    QUOTA_GROUPS,
+    Resource,
+)
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL, SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.pod_reader import PodReader
@@ -64,15 +74,27 @@ def feeds(client: ListClient, namespace: str, *, composites: bool) -> list[Feed]
         return list(pool.map(lambda feed: _widest(client, feed, namespace), wanted))
 
 
-def blind(found: Sequence[Feed]) -> tuple[str, ...]:
-    """What no run of the scheduler can do without, and the user may not list."""
-    needed = {"nodes", PODS.plural, ELASTIC_QUOTAS.plural}
+def blind(found: Sequence[Feed], named: Collection[str] = ()) -> tuple[str, ...]:
+    """What no run of the scheduler can do without, and the user may not list.
+
+    `named`: kinds, by plural name, that quotas name objects of.
+    """
+    needed = {"nodes", PODS.plural, ELASTIC_QUOTAS.plural, *named}
     return unread([feed for feed in found if feed.resource.plural in needed])
 
 
 def unread(found: Sequence[Feed]) -> tuple[str, ...]:
     """All that the user may not list; a kind of several feeds is named once."""
     return tuple(dict.fromkeys(feed.missing for feed in found if feed.missing))
+
+
+def unread_limits(lists: Callable[[str], bool]) -> frozenset[str]:
+    """What a view lacks of the kinds that quotas name; `lists` tells which, by plural name, are read."""
+    flavors = all(map(lists, (NODES.plural, QUOTA_FLAVORS.plural)))
+    return frozenset(
+        (set() if lists(QUOTA_GROUPS.plural) else {QUOTA_GROUPS.plural})
+        | (set() if flavors else {QUOTA_FLAVORS.plural})
+    )
 
 
 def wanted_feeds(*, composites: bool) -> Iterator[Feed]:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from kubectl_plugin.cluster.group_tree import GroupFigure, TreeEntry, group_figures
 from kubectl_plugin.cluster.quota_figures import ResourceTotal, figures_document, totals_of
-from kubectl_plugin.cluster.quota_rows import QuotaRow, resource_order
+from kubectl_plugin.cluster.quota_rows import UNCOUNTED, QuotaRow, resource_order
 from kubectl_plugin.console.access.viewer import Viewer
 from kubectl_plugin.console.cluster.cluster_watch import ClusterWatch
 from kubectl_plugin.console.drawing.bars import Bar, bar
@@ -23,6 +23,11 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 MOST: Final = 40
 _MOST_NAMES: Final = 5
 UNKNOWN_TREES: Final = "you may not list quotagroups: groups of quotas are not shown"
+# What is not known where a quota names objects of a kind that may not be listed, which nodes belong to.
+_HIDDEN: Final = {
+    "quotagroups": f"{UNKNOWN_TREES}; the sum of min, and what quotas are entitled to, are not known",
+    "quotaflavors": "you may not list quotaflavors and nodes: what is used by flavor is not known",
+}
 # What is known of a quota by the right to list another kind.
 _AMOUNTS: Final = {
     "pods": "what pods use and wait for",
@@ -117,13 +122,14 @@ def _figures(services: Services, viewer: Viewer) -> _Figures:
         capacity = cluster.capacity() if watch.lists("nodes", everywhere=True) else None
         totals = totals_of(cluster.view, capacity) if watch.whole_use else None
         groups = group_figures(cluster.view.ledger) if _sees_trees(services, viewer) else None
-        hidden = bool(cluster.view.ledger.tree) and not viewer.trees
+        without_trees = bool(cluster.view.ledger.tree) and not viewer.trees
+        hidden = cluster.view.hidden()
     if totals is not None and viewer.namespaces is not None:
         # Sums over others are shown, but not what others name: a resource may be called like its owner.
         own = {row.resource for row in rows}
         totals = [item for item in totals if item.resource in own]
-    trees = (UNKNOWN_TREES,) if hidden and viewer.namespaces is None else ()
-    lacks = (*_lacks(watch, viewer, quotas), *trees)
+    trees = (UNKNOWN_TREES,) if without_trees and viewer.namespaces is None else ()
+    lacks = (*_lacks(watch, viewer, quotas), *trees, *(_HIDDEN[kind] for kind in sorted(hidden)))
     return _Figures([_visible(row, watch, viewer) for row in rows], groups, totals, lacks)
 
 
@@ -137,16 +143,7 @@ def _visible(row: QuotaRow, watch: ClusterWatch, viewer: Viewer) -> QuotaRow:
     """The row without the amounts that are not known, or that the viewer may not read."""
     unread = {what for what in _AMOUNTS if not _may(watch, viewer, what, row.namespace)}
     if "pods" in unread:
-        row = msgspec.structs.replace(
-            row,
-            used=None,
-            pending=None,
-            borrowed=None,
-            lent=None,
-            reclaimable=None,
-            above_max=None,
-            entitled=None,
-        )
+        row = msgspec.structs.replace(row, **dict.fromkeys(UNCOUNTED))
     if "resourcequotas" in unread:
         row = msgspec.structs.replace(row, hard=None, hard_known=False)
     if "reservationledgers" in unread:
@@ -284,7 +281,7 @@ def _total(item: ResourceTotal) -> dict[str, Any]:
     def text(amount: int | None) -> str:
         return "not known" if amount is None else human(item.resource, amount)
 
-    amounts = Bar(item.used, item.borrowed, 0, item.pending, item.min, item.capacity)
+    amounts = Bar(item.used or 0, item.borrowed or 0, 0, item.pending or 0, item.min, item.capacity)
     numbers = (
         ("used", text(item.used)),
         ("sum of min", text(item.min)),

@@ -46,6 +46,17 @@ def test_the_capacity_of_a_flavor_that_may_not_be_read_is_not_known(
 ) -> None:
     api.forbidden.add(("quotaflavors", ""))
     assert [totals(eq)[name]["capacity"] for name in (H100, GPU)] == [None, "12"]
+    done = eq("get", "-A", "--figures", "-o", "json")
+    row, total = (
+        next(item for item in json.loads(done.out)[part] if item["resource"] == H100)
+        for part in ("quotas", "totals")
+    )
+    amounts = ("used", "pending", "borrowed", "lent")
+    assert [row[name] for name in (*amounts, "reclaimable", "entitled", "share")] == [None] * 7
+    assert [total[name] for name in amounts] == [None] * 4
+    assert "it needs the right to list QuotaFlavors and nodes" in done.err
+    (line,) = (line for line in eq("get", "-A").out.splitlines() if H100 in line)
+    assert line.split()[2:] == [H100, "?", "2", "-", "-", "?", "?", line.split()[-1]]
 
 
 def test_a_flavor_that_only_a_group_names_counts(flavored: None, api: Api, eq: Command) -> None:
@@ -69,8 +80,14 @@ def test_the_sum_of_min_is_that_of_the_children_of_the_root(api: Api, eq: Comman
     ]
     api.forbidden.add(("quotagroups", ""))
     done = eq("get", "-A", "--figures", "-o", "json")
-    assert json.loads(done.out)["groups"] is None
+    found = json.loads(done.out)
+    assert (found["groups"], found["totals"][0]["min"]) == (None, None)
+    assert [(row["share"], row["entitled"]) for row in found["quotas"]] == [(None, None)] * 2
+    assert "note: SHARE, ENTITLED and sums of min are not known" in done.err
     assert "you may not list quotagroups" in done.err
+    header, *lines = (line.split() for line in eq("get", "-A", "-o", "wide").out.splitlines())
+    assert {line[header.index(name)] for line in lines for name in ("SHARE", "ENTITLED")} == {"?"}
+    assert "SHARE" not in eq("get", "-A").err
 
 
 def test_a_quota_that_limits_nothing_is_among_the_figures(api: Api, eq: Command) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kubectl_plugin.console.access.viewer import Viewer
@@ -141,3 +143,65 @@ def test_amounts_of_other_namespaces_are_not_known(scene: Scene) -> None:
     scene.watch.deny("resourcequotas", "a")
     with scene.as_viewer(ALL, takes_tokens=False) as client:
         assert "you may not list resourcequotas in b: hard is not known there" in client.get("/now").text
+
+
+def _muster(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    meta = {"name": name}
+    return {"apiVersion": "muster.dev/v1alpha1", "kind": kind, "metadata": meta, "spec": spec}
+
+
+def test_without_the_groups_that_quotas_name_no_figure_of_a_tree_is_told() -> None:
+    """A group guarantees more than its quotas say: sums over these alone would be wrong, and too small."""
+    objects = [make_node("n").allocatable(cpu=48, pods=20).dict(), make_pod("a/p").requests(cpu=9).dict()]
+    for name in "ab":
+        quota = make_quota(f"{name}/quota").min(cpu=4).max(cpu=40)
+        objects.append(quota.label("muster.dev/quota-group", "dept").dict())
+    scene = Scene(objects)
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        assert [item["min"] for item in client.get("/now?format=json").json["totals"]] == ["8"]
+        assert "you may not list" not in client.get("/now").text
+    scene.watch.deny("quotagroups")
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        now = client.get("/now?format=json").json
+        pages = {path: client.get(path).text.partition("<details")[0] for path in ("/now", "/queue")}
+        queue = client.get("/queue?format=json").json
+    assert [(item["min"], item["used"]) for item in now["totals"]] == [(None, "0")]
+    assert [(item["entitled"], item["share"]) for item in now["quotas"]] == [(None, None)] * 2
+    assert now["groups"] is None
+    assert queue["unread"] == ["quotagroups"]
+    for page in pages.values():
+        assert "you may not list quotagroups" in page
+
+
+def test_groups_that_no_quota_names_are_not_missed(scene: Scene) -> None:
+    scene.watch.deny("quotagroups")
+    scene.watch.deny("quotaflavors")
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        now, page = client.get("/now?format=json").json, client.get("/now").text
+    assert [item["min"] for item in now["totals"]] == ["8"]
+    assert {item["share"] for item in now["quotas"]} == {"0"}
+    assert "you may not list" not in page.partition("<details")[0]
+    assert scene.watch.blind == ()
+
+
+@pytest.mark.parametrize("plural", ["quotaflavors", "nodes"])
+def test_the_use_of_a_flavor_is_not_known_without_its_nodes(plural: str) -> None:
+    gpu, h100 = "nvidia.com/gpu", "flavor.muster.dev/h100"
+    node = make_node("n").allocatable(**{gpu: 8, "pods": 20}).label("gpu-type", "h100")
+    quota = make_quota("a/quota").min(**{gpu: 4, h100: 2}).max(**{h100: 4})
+    scene = Scene([node.dict(), quota.dict(), make_pod("a/p").requests(**{gpu: 3}).on("n").dict()])
+    scene.watch.put(_muster("QuotaFlavor", "h100", resource=gpu, nodeSelector={"gpu-type": "h100"}))
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        before = {item["resource"]: item for item in client.get("/now?format=json").json["quotas"]}
+    scene.watch.deny(plural)
+    with scene.as_viewer(ALL, takes_tokens=False) as client:
+        now, page = client.get("/now?format=json").json, client.get("/now").text
+    assert before[h100]["used"] == "3"
+    rows = {item["resource"]: item for item in now["quotas"]}
+    totals = {item["resource"]: item for item in now["totals"]}
+    amounts = ("used", "pending", "borrowed", "lent")
+    assert [rows[h100][name] for name in (*amounts, "reclaimable", "entitled", "share")] == [None] * 7
+    assert [totals[h100][name] for name in amounts] == [None] * 4
+    assert (rows[gpu]["used"], totals[gpu]["used"], totals[h100]["min"]) == ("3", "3", "2")
+    assert "you may not list quotaflavors and nodes" in page.partition("<details")[0]
+    assert "use not known" in page
