@@ -69,6 +69,17 @@ def test_without_the_right_to_read_what_decides_the_run_is_refused(
     assert plural in done.err.splitlines()[-1]
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_groups_decide_the_run_where_a_quota_names_one(eq: Command, api: Api, named: bool) -> None:
+    if named:
+        api.objects["elasticquotas"][0]["metadata"]["labels"] = {"muster.dev/quota-group": "dept"}
+    api.objects["quotagroups"] = []
+    api.forbidden.add(("quotagroups", ""))
+    done = eq("simulate", "--live")
+    assert ("quotagroups" in done.err and "cannot run without them" in done.err) == named
+    assert done.code == int(named)
+
+
 def test_without_another_right_a_note_says_what_is_missing(eq: Command, api: Api) -> None:
     api.forbidden |= {("configmaps", ""), ("configmaps", "team-a")}
     done = eq("simulate", "--live")
