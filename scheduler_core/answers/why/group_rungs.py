@@ -40,14 +40,17 @@ def gang_rung(simulation: Simulation, group: str) -> Rung | None:
 
 
 def topology_rung(simulation: Simulation, subject: Subject, pods: Sequence[Pod]) -> Rung | None:
-    """What the topology says about the group; None without constraints."""
+    """What the topology says about the group; None without constraints.
+
+    What holds without the constraints too, as a refusal of the quota, is for other checks to tell.
+    """
     gang = gang_of(simulation, subject)
     if gang is None or not is_constrained(gang):
         return None
     asks = f"its constraints are {_constraints(gang)}"
     run = simulation.state.topology.runs.get(gang.key)
     lacks = too_few(gang, take_census(simulation.state, gang.key))
-    if run is None or not run.reason or not pods or lacks:
+    if run is None or not run.reason or run.everywhere or not pods or lacks:
         return Rung(_TOPOLOGY, OK, asks)
     return Rung(_TOPOLOGY, BLOCKED, f"{asks}; {run.reason}")
 
