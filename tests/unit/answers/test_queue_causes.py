@@ -182,6 +182,14 @@ def test_the_topology_is_not_blamed_for_the_quota(low: int) -> None:
     assert (states["quota"], states["topology"], unit.cause) == ("blocked", "ok", "quota")
 
 
+def test_the_members_are_told_as_they_are_before_the_run() -> None:
+    base = cluster(node("n1"), group("g", 2), *(pod("a", f"g-{number}", 1, "g") for number in range(2)))
+    found = why(CopiedWorld(base), subject_of(base, "PodGroup", "a", "g"))
+    (told,) = [rung.text for rung in found.examined.rungs if rung.name == "gang"]
+    assert found.verdict == "starts"
+    assert told == "needs 2 pods together: 2 exist, 0 have a node, 2 wait"
+
+
 def test_every_equal_pod_is_told_that_the_quota_refuses_it() -> None:
     found = queue(one_after_another()).units
     assert [unit.cause for unit in found] == ["quota"] * 5
