@@ -20,7 +20,7 @@ from kubectl_plugin.cluster.reading import (
 )
 from kubectl_plugin.live.configuration import config_of_cluster, topology_labels
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
-from scheduler_core.model.groups.gang import DIALECT_NAMES, Gang
+from scheduler_core.model.groups.gang import DIALECT_NAMES, DIALECT_ORDER, Gang
 from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
@@ -36,8 +36,6 @@ from scheduler_core.state.topology import TopologySettings
 from scheduler_core.topology.tree import Tree
 
 VIEW: Final = "kubectl"
-# Precedence of the dialects if several groups have one name.
-_ORDER: Final = ("ConfigMap", "PodGroup", "x-PodGroup", "native-PodGroup")
 
 
 class GroupView(msgspec.Struct):
@@ -54,15 +52,20 @@ class GroupView(msgspec.Struct):
         """All groups, sorted by key."""
         return [self.state.gangs.gangs[key] for key in sorted(self.state.gangs.gangs)]
 
-    def named(self, namespace: str, name: str) -> list[Gang]:
-        """The groups of that name, as `selects` reads it. Raises CommandFailed if there is none."""
+    def of_name(self, namespace: str, name: str) -> list[Gang]:
+        """The groups of that name, as `selects` reads it, in the order of the dialects."""
         found = [gang for gang in self.groups() if gang.ref.namespace == namespace and selects(name, gang)]
+        return sorted(found, key=lambda gang: DIALECT_ORDER.index(gang.ref.dialect))
+
+    def named(self, namespace: str, name: str) -> list[Gang]:
+        """The groups of that name, as `of_name` gives them. Raises CommandFailed if there is none."""
+        found = self.of_name(namespace, name)
         if not found:
             hidden = f" (you may not list {', '.join(self.unread)})" if self.unread else ""
             raise CommandFailed(
                 f'no PodGroup and no group ConfigMap "{name}" in {namespace} namespace{hidden}'
             )
-        return sorted(found, key=lambda gang: _ORDER.index(gang.ref.dialect))
+        return found
 
     def group(self, namespace: str, name: str, diagnostics: Diagnostics) -> Gang:
         """The first group of that name, and a note if there are others. Raises CommandFailed as `named`."""

@@ -93,6 +93,11 @@ def _labels(flavor: QuotaFlavor) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(flavor.selector.items()))
 
 
+def unseen_flavor(name: str, allocatable: ResourceList) -> bool:
+    """Whether a resource is that of a flavor, of which the nodes are not known here."""
+    return name.startswith(FLAVOR_PREFIX) and name not in allocatable
+
+
 def by_name(flavors: Sequence[QuotaFlavor]) -> dict[str, QuotaFlavor]:
     """The flavors by name."""
     return {flavor.name: flavor for flavor in flavors}

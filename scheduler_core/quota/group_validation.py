@@ -13,6 +13,7 @@ from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_group import MAX_DEPTH, QuotaGroup
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.flavor_validation import unseen_flavor
 from scheduler_core.quota.group_accounts import GroupAccounts
 from scheduler_core.quota.ledger import shift
 from scheduler_core.quota.tree import cycle_of, parents_of, way_up
@@ -139,7 +140,10 @@ def check_membership(quota: ElasticQuota, groups: Groups, others: Iterable[Elast
 def check_room(
     group: QuotaGroup, others: Groups, quotas: Iterable[ElasticQuota], allocatable: ResourceList
 ) -> list[Violation]:
-    """The sum of min of the root's children is within the allocatable of all schedulable nodes."""
+    """The sum of min of the root's children is within the allocatable of all schedulable nodes.
+
+    Not of flavors whose nodes are not known here, as in `validation.check_capacity`.
+    """
     totals = sum_of_min(quotas, {**others, group.name: group})
     return [
         Violation(
@@ -150,7 +154,7 @@ def check_room(
             f"{format_resource(name, allocatable.get(name, 0))} allocatable in the cluster",
         )
         for name, value in sorted(group.min.items())
-        if value and totals.get(name, 0) > allocatable.get(name, 0)
+        if value and totals.get(name, 0) > allocatable.get(name, 0) and not unseen_flavor(name, allocatable)
     ]
 
 

@@ -16,11 +16,14 @@ from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.aggregate import guaranteed
+from scheduler_core.quota.flavor_validation import unseen_flavor
+from scheduler_core.quota.group_validation import Groups, sum_of_min
 from scheduler_core.quota.ledger import shift
 
 # Namespaces that a message names, and about how long their list is: API servers cut long warnings.
 MOST_NAMED: Final = 5
 MOST_CHARACTERS: Final = 110
+_NO_GROUPS: Final[Groups] = {}
 
 
 class AffectedQuota(msgspec.Struct, frozen=True):
@@ -95,11 +98,24 @@ def shared_resources(quotas: Iterable[ElasticQuota], room: ResourceList | None) 
 
 
 def newly_shared(
-    new: ElasticQuota, old: ElasticQuota | None, others: Sequence[ElasticQuota], room: ResourceList | None
+    new: ElasticQuota,
+    old: ElasticQuota | None,
+    others: Sequence[ElasticQuota],
+    room: ResourceList,
+    groups: Groups = _NO_GROUPS,
 ) -> list[SharedResource]:
-    """The resources that a new or changed quota makes shared; `others` are those in effect elsewhere."""
+    """The resources that a new or changed quota makes shared; `others` are those in effect elsewhere.
+
+    The sums are those of the root's children below `groups`. Flavors whose nodes are not known are left out.
+    """
     before = _sum_of_min(others if old is None else [*others, old])
-    return [item for item in shared_resources([*others, new], room) if item.resource not in before]
+    quotas = [*others, new]
+    totals = sum_of_min(quotas, groups)
+    return [
+        msgspec.structs.replace(item, total_min=totals[item.resource])
+        for item in shared_resources(quotas, room)
+        if item.resource not in before and not unseen_flavor(item.resource, room)
+    ]
 
 
 def risked_guarantees(quotas: Iterable[ElasticQuota], room: ResourceList) -> list[SharedResource]:
@@ -147,18 +163,18 @@ class LoweredSum(msgspec.Struct, frozen=True):
 
 
 def lowered_sums(
-    new: ElasticQuota | None, old: ElasticQuota, others: Sequence[ElasticQuota]
+    new: ElasticQuota | None, old: ElasticQuota, others: Sequence[ElasticQuota], groups: Groups = _NO_GROUPS
 ) -> list[LoweredSum]:
     """The sums of min that a changed or deleted (`new` None) quota takes below the use of all quotas.
 
-    Not those that end with it: then the resource is no longer shared.
+    Not those that end with it: then the resource is no longer shared. The sums are those of `newly_shared`.
     """
     quotas = [*others, new] if new is not None else list(others)
+    before = sum_of_min([*others, old], groups)
     found = []
-    for name, total in sorted(_sum_of_min(quotas).items()):
-        lowered = old.min.get(name, 0) > (new.min.get(name, 0) if new is not None else 0)
+    for name, total in sorted(sum_of_min(quotas, groups).items()):
         used = sum(_counted(quota, name) for quota in quotas)
-        if lowered and used > total:
+        if total < before.get(name, 0) and used > total:
             found.append(LoweredSum(name, total, used))
     return found
 

@@ -14,13 +14,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from scheduler_core.model.names import FLAVOR_PREFIX
 from scheduler_core.model.node import Node
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList, add
-from scheduler_core.quota.flavor_validation import Flavors, check_quota_flavors
+from scheduler_core.quota.flavor_validation import Flavors, check_quota_flavors, unseen_flavor
 from scheduler_core.quota.group_validation import LABEL_FIELD, Groups, check_membership, sum_of_min
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.violations import Violation, check_whole, resource_of
@@ -139,7 +138,7 @@ def check_capacity(
     found: list[Violation] = []
     for name, value in sorted(quota.min.items()):
         total, room = totals[name], allocatable.get(name, 0)
-        if value and total > room and not _unseen_flavor(name, allocatable):
+        if value and total > room and not unseen_flavor(name, allocatable):
             rule = (
                 f"makes the sum of min {format_resource(name, total)}, "
                 f"more than the {format_resource(name, room)} allocatable in the cluster"
@@ -155,11 +154,6 @@ def allocatable(nodes: Iterable[Node]) -> dict[str, int]:
         if not node.unschedulable:
             total = add(total, node.allocatable)
     return total
-
-
-def _unseen_flavor(name: str, allocatable: ResourceList) -> bool:
-    """Whether a resource is that of a flavor, of which the nodes are not known here."""
-    return name.startswith(FLAVOR_PREFIX) and name not in allocatable
 
 
 def overcommitted(ledger_min: ResourceList, allocatable: ResourceList) -> dict[str, tuple[int, int]]:
@@ -317,7 +311,7 @@ def validate_capacity(total_min: ResourceList, room: ResourceList) -> list[Broke
     """The rule `capacity`, by resource: the sum of min of all quotas is at most `room`."""
     found = []
     short = overcommitted(total_min, room).items()
-    for name, (guaranteed, has) in ((name, pair) for name, pair in short if not _unseen_flavor(name, room)):
+    for name, (guaranteed, has) in ((name, pair) for name, pair in short if not unseen_flavor(name, room)):
         problem = f"is more than the {format_resource(name, has)} allocatable in the cluster"
         value = format_resource(name, guaranteed)
         violation = Violation("all ElasticQuotas", f"sum of spec.min[{name}]", value, problem)

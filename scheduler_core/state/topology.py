@@ -69,7 +69,8 @@ class GroupRun(msgspec.Struct):
     `trials` counts attempts per waiting member by uid, `ranks` are those of placed members. `idle` is the
     tree with the number of members that fit on each leaf of an idle cluster, int64 [leaves], at the last
     placement; it is kept until `best_hops`, the hop cost of the best placement there, is computed. `repair`
-    is what was decided about members that went missing.
+    is what was decided about members that went missing. `everywhere`: what `reason` tells would hold without
+    the constraints too, as it is with the quota.
     """
 
     begin: float | None = None
@@ -81,6 +82,7 @@ class GroupRun(msgspec.Struct):
     optimal: bool = True
     mixed: bool = False
     reason: str = ""
+    everywhere: bool = False
     trials: Counter[str] = msgspec.field(default_factory=Counter)
     ranks: dict[str, int] = msgspec.field(default_factory=dict)
     idle: tuple[Tree, Int64] | None = None

@@ -47,12 +47,13 @@ class QuotaConsequences:
             return ()
         texts = []
         if new is not None and (old is None or set(new.min) - set(old.min)):
-            shared = newly_shared(new, old, view.others, view.allocatable)
+            shared = newly_shared(new, old, view.others, view.allocatable, view.groups)
             texts = [
                 text for item in shared if _others(item, new) for text in self._shared(request, new, item)
             ]
         if old is not None:
-            texts += [f"ElasticQuota {quota.key} {item}" for item in lowered_sums(new, old, view.others)]
+            lowered = lowered_sums(new, old, view.others, view.groups)
+            texts += [f"ElasticQuota {quota.key} {item}" for item in lowered]
         return tuple(texts)
 
     def _shared(self, request: ReviewRequest, quota: ElasticQuota, shared: SharedResource) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import msgspec
 from kubectl_plugin.cli.errors import CommandFailed
 from kubectl_plugin.cluster.group_ranks import RankedMember, ranked_members
 from kubectl_plugin.cluster.group_status import GroupStatus, state_of, status_of
-from kubectl_plugin.cluster.group_view import GroupView, selects
+from kubectl_plugin.cluster.group_view import GroupView
 from kubectl_plugin.cluster.reading import kind_name
 from kubectl_plugin.cluster.topology_units import TopologyUnit, units_document
 from kubectl_plugin.commands.podgroup_rank import document as rank_document
@@ -263,8 +263,8 @@ def _gang(view: GroupView, request: PageRequest, namespace: str, name: str) -> G
     """The group of a link. Groups that the viewer may not see do not exist. Raises Refused."""
     dialect, dot, plain = name.partition(".")
     wanted = f"{dialect}/{plain}" if dot and dialect in DIALECT_NAMES.values() else name
-    for gang in view.groups():
-        if gang.ref.namespace == namespace and selects(wanted, gang) and request.viewer.sees_group(gang):
+    for gang in view.of_name(namespace, wanted):
+        if request.viewer.sees_group(gang):
             return gang
     raise Refused(404, f"there is no group {name} in namespace {namespace}, or you may not list it")
 

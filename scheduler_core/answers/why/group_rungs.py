@@ -10,7 +10,7 @@ from scheduler_core.answers.why.subject import Subject
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.simulate.world import Simulation
-from scheduler_core.state.gangs.gangs import take_census, too_few
+from scheduler_core.state.gangs.gangs import Census, take_census, too_few
 from scheduler_core.state.topology import is_constrained
 
 _GANG: Final = "gang"
@@ -22,8 +22,11 @@ def gang_of(simulation: Simulation, subject: Subject) -> Gang | None:
     return simulation.state.gangs.gangs.get(subject.group) if subject.group else None
 
 
-def gang_rung(simulation: Simulation, group: str) -> Rung | None:
-    """The check whether enough pods of a group exist, by its key; None without a group."""
+def gang_rung(simulation: Simulation, group: str, before: Census | None = None) -> Rung | None:
+    """The check whether enough pods of a group exist, by its key; None without a group.
+
+    `before` are its members before the run, which are told where the check passes.
+    """
     if not group:
         return None
     gang = simulation.state.gangs.gangs.get(group)
@@ -35,19 +38,23 @@ def gang_rung(simulation: Simulation, group: str) -> Rung | None:
     lacks = too_few(gang, census)
     if lacks:
         return Rung(_GANG, BLOCKED, lacks)
-    have = f"{census.members} exist, {census.allocated} have a node, {census.waiting} wait"
+    told = before or census
+    have = f"{told.members} exist, {told.allocated} have a node, {told.waiting} wait"
     return Rung(_GANG, OK, f"needs {gang.min_members} pods together: {have}")
 
 
 def topology_rung(simulation: Simulation, subject: Subject, pods: Sequence[Pod]) -> Rung | None:
-    """What the topology says about the group; None without constraints."""
+    """What the topology says about the group; None without constraints.
+
+    What holds without the constraints too, as a refusal of the quota, is for other checks to tell.
+    """
     gang = gang_of(simulation, subject)
     if gang is None or not is_constrained(gang):
         return None
     asks = f"its constraints are {_constraints(gang)}"
     run = simulation.state.topology.runs.get(gang.key)
     lacks = too_few(gang, take_census(simulation.state, gang.key))
-    if run is None or not run.reason or not pods or lacks:
+    if run is None or not run.reason or run.everywhere or not pods or lacks:
         return Rung(_TOPOLOGY, OK, asks)
     return Rung(_TOPOLOGY, BLOCKED, f"{asks}; {run.reason}")
 

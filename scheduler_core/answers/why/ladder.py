@@ -16,6 +16,7 @@ from scheduler_core.answers.why.rung import BLOCKED, UNKNOWN, Rung
 from scheduler_core.answers.why.subject import Subject, members_of
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.simulate.world import Simulation
+from scheduler_core.state.gangs.gangs import Census, take_census
 
 
 class Examination(msgspec.Struct, frozen=True):
@@ -41,16 +42,17 @@ def examine(subject: Subject, *, all_known: bool = True) -> Callable[[Simulation
     """
 
     def question(simulation: Simulation) -> Examination:
+        before = take_census(simulation.state, subject.group)
         trial = try_subject(subject, messages=True)(simulation)
         pods = members_of(simulation, subject)
         place = queue_place(simulation, subject)
         if not pods:
-            rung = gang_rung(simulation, subject.group)
+            rung = gang_rung(simulation, subject.group, before)
             return Examination(trial, (rung,) if rung is not None else (), place)
         numbers = quota_numbers(simulation, pods, subject.need, all_known=all_known)
         room = room_for(simulation, pods) if all_known else None
         refusals = refusals_of(simulation, pods) if all_known else ()
-        rungs = _rungs(simulation, subject, pods, numbers, room, refusals, trial, all_known)
+        rungs = _rungs(simulation, subject, pods, before, numbers, room, refusals, trial, all_known)
         return Examination(trial, tuple(rungs), place, numbers, room, refusals, keepers(simulation, subject))
 
     return question
@@ -60,6 +62,7 @@ def _rungs(
     simulation: Simulation,
     subject: Subject,
     pods: Sequence[Pod],
+    before: Census,
     numbers: tuple[QuotaNumbers, ...],
     room: RoomNumbers | None,
     refusals: tuple[Refusals, ...],
@@ -77,7 +80,7 @@ def _rungs(
         found.append(
             Rung("gates", BLOCKED, f"{len(gated)} of {len(pods)} pods have scheduling gates: {gates}")
         )
-    found.append(gang_rung(simulation, subject.group))
+    found.append(gang_rung(simulation, subject.group, before))
     found += quota_rungs(simulation, pods, subject.need, numbers, all_known=all_known)
     if not all_known:
         found.append(Rung("quota", UNKNOWN, "sum(min): the ElasticQuotas of other namespaces were not read"))

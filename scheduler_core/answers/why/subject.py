@@ -8,7 +8,15 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_core.errors import ConfigError
-from scheduler_core.model.groups.gang import DIALECT_NAMES, RESOURCES, Gang, GroupRef, group_key, group_of
+from scheduler_core.model.groups.gang import (
+    DIALECT_NAMES,
+    DIALECT_ORDER,
+    RESOURCES,
+    Gang,
+    GroupRef,
+    group_key,
+    group_of,
+)
 from scheduler_core.model.kinds import POD_GROUPS
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.simulate.world import Simulation
@@ -170,7 +178,7 @@ def subject_of_group(simulation: Simulation, gang: Gang) -> Subject:
 def groups_named(simulation: Simulation, namespace: str, name: str) -> list[Gang]:
     """The groups of a name, which may begin with a dialect; that of `subject_of` comes first."""
     wanted, _, plain = name.rpartition("/")
-    dialects = [dialect for dialect, shown in DIALECT_NAMES.items() if wanted in ("", shown)]
+    dialects = [dialect for dialect in DIALECT_ORDER if wanted in ("", DIALECT_NAMES[dialect])]
     keys = (GroupRef(dialect, namespace, plain).key for dialect in dialects)
     found = (simulation.state.gangs.gangs.get(key) for key in keys)
     return [gang for gang in found if gang is not None]

@@ -71,6 +71,7 @@ class GangOutcome(msgspec.Struct):
     - `error`: the group or a member is at fault, so no room would help. `faulty`: the same, or labels and
       profiles are; for a native group that is no error.
     - `on_topology`: constraints decide about all members; refused ones are not tried one by one.
+      `everywhere`: a plugin refuses a member on every node, so it is not for the constraints.
     - `need`: how many must start together if time may bring the room for them, else 0.
     - `preparing`: all members have found nodes, and some must be prepared first.
     - `due`: when time alone may bring victims.
@@ -85,6 +86,7 @@ class GangOutcome(msgspec.Struct):
     error: bool = False
     faulty: bool = False
     on_topology: bool = False
+    everywhere: bool = False
     need: int = 0
     preparing: tuple[MemberToPrepare, ...] = ()
     due: float = math.inf

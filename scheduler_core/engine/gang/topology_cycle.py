@@ -137,7 +137,7 @@ class TopologyCycle:
             return self._within(gang, members, need, DomainRoom(home, len(members)), now)
         kinds = kinds_in(self.placer.cycle, members, now)
         if isinstance(kinds, Status):
-            refused = self._waits(gang, members, f"{gang.ref}: {kinds.reason}")
+            refused = self._waits(gang, members, f"{gang.ref}: {kinds.reason}", everywhere=True)
             refused.plugins |= {kinds.plugin}
             return refused
         expired = self.placer.expired(members[0][0])
@@ -187,7 +187,8 @@ class TopologyCycle:
         """
         self.state.topology.chosen.pop(gang.key, None)
         if isinstance(best, GangOutcome):
-            outcome = self._waits(gang, members, next(iter(best.refused.values())))
+            everywhere = best.everywhere or best.beyond_quota
+            outcome = self._waits(gang, members, next(iter(best.refused.values())), everywhere=everywhere)
             outcome.beyond_quota = best.beyond_quota
             outcome.plugins |= best.plugins
         else:
@@ -239,7 +240,7 @@ class TopologyCycle:
             found = self._fewer(gang, members, found, max(need, 1), now)
         if not isinstance(found, PlacementFailure):
             return self._placed(gang, members, found)
-        outcome = self._waits(gang, members, found.reason, faulty=found.faulty)
+        outcome = self._waits(gang, members, found.reason, faulty=found.faulty, everywhere=found.everywhere)
         outcome.plugins |= found.plugins | unschedulable_plugins(self.placer.cycle, members, now)
         if found.task is not None and need:
             with self.placer.cycle.backfill.all_kept():
@@ -283,13 +284,16 @@ class TopologyCycle:
             text = f"{gang.ref}: no place that meets the constraints beside the members that are placed"
         return GangOutcome(reserved, dict.fromkeys(left, text), _OWN, on_topology=True)
 
-    def _waits(self, gang: Gang, members: Members, reason: str, *, faulty: bool = False) -> GangOutcome:
+    def _waits(
+        self, gang: Gang, members: Members, reason: str, *, faulty: bool = False, everywhere: bool = False
+    ) -> GangOutcome:
         run = self.placer.run_of(gang.key)
+        run.everywhere = everywhere
         if run.reason != reason:
             run.reason = reason
             self.state.gangs.group_dirty.add(gang.key)
         refused = {pod.uid: reason for _, pod in members}
-        return GangOutcome([], refused, _OWN, faulty=faulty, on_topology=True)
+        return GangOutcome([], refused, _OWN, faulty=faulty, everywhere=everywhere, on_topology=True)
 
 
 def _helps(outcome: GangOutcome, evicting: bool) -> bool:

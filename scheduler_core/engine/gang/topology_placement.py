@@ -70,13 +70,15 @@ class PlacementTask(msgspec.Struct, frozen=True):
 class PlacementFailure(msgspec.Struct, frozen=True):
     """The reason why a gang has no placement; `task` is set if preemption might help.
 
-    `faulty`: the constraints must be corrected.
+    `faulty`: the constraints must be corrected. `everywhere`: a plugin refuses a member on every node, so it
+    is not for the constraints.
     """
 
     reason: str
     plugins: frozenset[str] = frozenset()
     task: PlacementTask | None = None
     faulty: bool = False
+    everywhere: bool = False
 
 
 class TopologyPlacer:
@@ -159,10 +161,11 @@ class TopologyPlacer:
             return PlacementFailure(str(error), faulty=True)
         slots = slots_for(self.cycle, tree, members, now)
         if isinstance(slots, Status):
-            return PlacementFailure(f"{gang.ref}: {slots.reason}", frozenset({slots.plugin}))
+            return PlacementFailure(f"{gang.ref}: {slots.reason}", frozenset({slots.plugin}), everywhere=True)
         task = PlacementTask(gang, tree, rules, placed_members(self.state, gang, tree), members, slots)
         if slots.refusal is not None:
-            return PlacementFailure(f"{gang.ref}: {slots.refusal.reason}", slots.refusing, task)
+            text = f"{gang.ref}: {slots.refusal.reason}"
+            return PlacementFailure(text, slots.refusing, task, everywhere=True)
         return task
 
     def _place(self, task: PlacementTask, run: GroupRun, now: float) -> Reserved | PlacementFailure:
@@ -179,7 +182,7 @@ class TopologyPlacer:
                 return reserved
             self.undo(reserved)
             if kept is None:
-                return self._refused(task, found, failures)
+                return msgspec.structs.replace(self._refused(task, found, failures), everywhere=True)
             room = np.where(kept < found.added, np.minimum(room, kept), room)
         singly = place_singly(self, task, now) if failures else None
         if singly is not None:

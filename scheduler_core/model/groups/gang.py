@@ -39,6 +39,8 @@ DIALECT_NAMES: Final[Mapping[Dialect, str]] = {
     "native-PodGroup": "native",
     "ConfigMap": "configmap",
 }
+# Which group a plain name means if groups of several dialects have it: the first of these.
+DIALECT_ORDER: Final[tuple[Dialect, ...]] = ("ConfigMap", "PodGroup", "x-PodGroup", "native-PodGroup")
 # The field of the minimum in each dialect.
 MINIMUM_FIELDS: Final[Mapping[Dialect, str]] = {
     "PodGroup": "spec.minMembers",

@@ -17,7 +17,7 @@ from scheduler_core.config import load_config
 from scheduler_core.model.names import QUOTA_GROUP_LABEL
 from scheduler_core.simulate import Simulation
 from tests.support.load_builders import make_metric
-from tests.support.situations import GPU, SITUATIONS, cluster, group, node, pod, quota
+from tests.support.situations import GPU, SITUATIONS, Raw, cluster, group, node, pod, quota
 
 
 def queue(base: Simulation) -> WaitingQueue:
@@ -153,6 +153,41 @@ def test_a_max_of_a_group_on_what_its_quotas_do_not_name_is_told_as_the_schedule
     assert unit.cause == "quota"
     assert told == unit.message.split(". ")[0]
     assert "QuotaGroup dept cpu=0 + requested 2 exceeds its max=1" in told
+
+
+def with_racks(*objects: Raw) -> Simulation:
+    """Two racks with two nodes each, and a gang of three that wants to be spread over racks."""
+    tree = '{"r1": {"n1": {}, "n2": {}}, "r2": {"n3": {}, "n4": {}}}'
+    base = cluster(
+        {
+            "kind": "ConfigMap",
+            "metadata": {"namespace": "default", "name": "t", "labels": {"sakkara.topology": ""}},
+            "data": {"name": "t", "level-names": '["rack", "node"]', "tree": tree},
+        },
+        *(node(f"n{number}") for number in range(1, 5)),
+        *objects,
+    )
+    base.create(group("g", 3, '{"rack": {"type": "pack"}}'))
+    for number in range(3):
+        base.create(pod("a", f"g-{number}", 4, "g"))
+    return base
+
+
+@pytest.mark.parametrize("low", [0, 4, 8])
+def test_the_topology_is_not_blamed_for_the_quota(low: int) -> None:
+    base = with_racks(quota("a", low, 32))
+    (unit,) = queue(base).units
+    rungs = why(CopiedWorld(base), subject_of(base, "PodGroup", "a", "g")).examined.rungs
+    states = {rung.name: rung.state for rung in rungs}
+    assert (states["quota"], states["topology"], unit.cause) == ("blocked", "ok", "quota")
+
+
+def test_the_members_are_told_as_they_are_before_the_run() -> None:
+    base = cluster(node("n1"), group("g", 2), *(pod("a", f"g-{number}", 1, "g") for number in range(2)))
+    found = why(CopiedWorld(base), subject_of(base, "PodGroup", "a", "g"))
+    (told,) = [rung.text for rung in found.examined.rungs if rung.name == "gang"]
+    assert found.verdict == "starts"
+    assert told == "needs 2 pods together: 2 exist, 0 have a node, 2 wait"
 
 
 def test_every_equal_pod_is_told_that_the_quota_refuses_it() -> None:

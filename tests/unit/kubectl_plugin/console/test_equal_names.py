@@ -12,7 +12,9 @@ from scheduler_core.answers.queue.advice import advise
 from scheduler_core.answers.queue.waiting import queue_of
 from scheduler_core.answers.why.subject import subject_of, work_in
 from scheduler_core.answers.worlds import CopiedWorld
-from scheduler_core.model.kinds import NATIVE_POD_GROUPS
+from scheduler_core.model.groups.gang import DIALECT_NAMES
+from scheduler_core.model.kinds import NATIVE_POD_GROUPS, X_POD_GROUPS
+from scheduler_core.model.names import SAKKARA_GROUP_LABEL
 from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.console_scene import Scene
 
@@ -86,3 +88,24 @@ def test_a_manifest_means_the_group_of_its_dialect(scene: Scene) -> None:
     (found,) = work_in(base, [native("train", 3)])
     assert found.group == "team-b/train native-PodGroup"
     assert subject_of(base, "PodGroup", "team-b", "train").group == "team-b/train PodGroup"
+
+
+def test_a_name_means_the_same_group_everywhere() -> None:
+    x_group = make_group("team-b/train").needs(2).dict()
+    x_group |= {"apiVersion": X_POD_GROUPS.api_version, "spec": {"minMember": 2}}
+    meta = {"namespace": "team-b", "name": "train", "labels": {SAKKARA_GROUP_LABEL: ""}}
+    data = {"name": "train", "size": "2", "priority": "0", "constraints": "{}"}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+    incubator = make_group("team-b/train").needs(2).dict()
+    there = [native("train", 3), x_group, incubator, config_map]
+    for dialect in ("ConfigMap", "PodGroup", "x-PodGroup", "native-PodGroup"):
+        scene = Scene([make_node("n").dict(), *there])
+        with scene.as_viewer(VIEWER) as client:
+            shown = client.get("/gangs/team-b/train?format=json").json["status"]["dialect"]
+        view = scene.watch.cluster.groups(())
+        assert view.named("team-b", "train")[0].ref.dialect == dialect
+        assert subject_of(scene.watch.cluster.simulation, "PodGroup", "team-b", "train").group.endswith(
+            f" {dialect}"
+        )
+        assert shown == DIALECT_NAMES[dialect]
+        there.pop()

@@ -9,6 +9,7 @@ import pytest
 from scheduler_core.kube.errors import ServiceUnavailable
 from scheduler_core.model.resources import ResourceList
 from tests.unit.webhook.http.reviews import Obj, ask, node, quota, synced
+from tests.unit.webhook.policy.test_quota_groups import LABEL, flavor, tree
 from webhook.http.admission_review import UserInfo
 from webhook.policy.preexisting_violations import ALREADY_BROKEN
 from webhook.policy.review_dispatcher import ReviewDispatcher
@@ -66,6 +67,15 @@ def warnings(
 
 
 WEB = quota(min={"cpu": 4})
+H100 = "flavor.muster.dev/h100"
+FLAVOR = flavor("h100")
+DEPT = tree("dept", min={"cpu": 8})
+IN_DEPT: Obj = {"labels": {LABEL: "dept"}}
+
+
+def test_the_sum_of_min_is_that_of_the_tree() -> None:
+    told = warnings(quota(meta=IN_DEPT, min={"cpu": 4}), None, DEPT, *OTHERS)
+    assert "the sum of min is 8 of 256 allocatable. " in told[0]
 
 
 def test_an_administrator_is_told_the_namespaces_with_what_their_pods_request() -> None:
@@ -98,6 +108,13 @@ SILENT: list[tuple[str, Obj | None, Obj | None, tuple[Obj, ...]]] = [
         quota("eq", min={"cpu": 4}, meta={"creationTimestamp": "2026-01-02T00:00:00Z"}),
         quota("eq", meta={"creationTimestamp": "2026-01-02T00:00:00Z"}),
         (*OTHERS, quota("old", meta={"creationTimestamp": "2026-01-01T00:00:00Z"})),
+    ),
+    ("a flavor, of which the nodes are not known", quota(min={H100: 4}), quota(), (FLAVOR, *OTHERS)),
+    (
+        "the min of a group covers what is lowered",
+        quota(meta=IN_DEPT, min={"cpu": 2}),
+        quota(meta=IN_DEPT, min={"cpu": 4}),
+        (DEPT, NODE, quota(namespace="b", min={"cpu": 1}, used={"cpu": "9"})),
     ),
     ("the last min of a resource goes", None, WEB, (*OTHERS, WEB)),
 ]

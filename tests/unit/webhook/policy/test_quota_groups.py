@@ -11,6 +11,7 @@ from webhook.policy.review_dispatcher import ReviewDispatcher, Settings
 
 NODE = node(cpu="12")
 LABEL = "muster.dev/quota-group"
+GPU = "nvidia.com/gpu"
 
 
 def tree(name: str, parent: str = "", **spec: Any) -> Obj:
@@ -20,6 +21,15 @@ def tree(name: str, parent: str = "", **spec: Any) -> Obj:
         "kind": "QuotaGroup",
         "metadata": {"name": name, "uid": name, "annotations": found.pop("annotations", {})},
         "spec": found,
+    }
+
+
+def flavor(name: str) -> Obj:
+    return {
+        "apiVersion": "muster.dev/v1alpha1",
+        "kind": "QuotaFlavor",
+        "metadata": {"name": name, "uid": name},
+        "spec": {"resource": GPU, "nodeSelector": {"gpu-type": name}},
     }
 
 
@@ -92,6 +102,12 @@ CREATE: list[tuple[str, tuple[Obj, ...], Obj, str]] = [
         member("u", "a", min={"cpu": 3}),
         "ElasticQuota u/eq: spec.min[cpu]=3 makes the sum of min of the children of QuotaGroup a 7, "
         "more than its spec.min[cpu]=6",
+    ),
+    (
+        "a flavor, of which the webhook does not know the nodes",
+        (flavor("h100"),),
+        tree("a", min={GPU: 0, "flavor.muster.dev/h100": 8}),
+        "",
     ),
     ("what a group is guaranteed counts once", (A,), member("t", "a", min={"cpu": 6}), ""),
 ]
