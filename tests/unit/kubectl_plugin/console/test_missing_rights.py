@@ -141,3 +141,14 @@ def test_amounts_of_other_namespaces_are_not_known(scene: Scene) -> None:
     scene.watch.deny("resourcequotas", "a")
     with scene.as_viewer(ALL, takes_tokens=False) as client:
         assert "you may not list resourcequotas in b: hard is not known there" in client.get("/now").text
+
+
+def test_the_kinds_that_may_not_be_listed_are_counted(scene: Scene) -> None:
+    def told() -> str:
+        with scene.as_viewer(ALL, takes_tokens=False) as client:
+            return client.get("/now").text
+
+    scene.watch.deny("nodes")
+    assert "Not shown: 1 kind of object that you may not list<" in told()
+    scene.watch.deny("resourcequotas")
+    assert "Not shown: 2 kinds of objects that you may not list<" in told()
