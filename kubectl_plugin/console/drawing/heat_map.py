@@ -84,5 +84,7 @@ def _block(block: HeatBlock, columns: int) -> Iterator[Markup]:
 
 def _mark(text: str, x: float, y: float) -> Markup:
     """What is written in a cell: so narrow that it does not touch that of the next one."""
-    fit = {"textLength": _CELL - 4, "lengthAdjust": "spacingAndGlyphs"} if len(text) > _MARK else {}
+    fit: dict[str, int | str] = (
+        {"textLength": _CELL - 4, "lengthAdjust": "spacingAndGlyphs"} if len(text) > _MARK else {}
+    )
     return element("text", text, x=x, y=y, text_anchor="middle", class_="mark", **fit)
