@@ -17,7 +17,7 @@ from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.sandbox_server import SandboxServer
 from tests.support.console_session import ConsoleProcess, ConsoleSession, local_console
 from tests.support.free_port import free_port
-from tests.support.view_cluster import Obj, view_cluster
+from tests.support.view_cluster import Obj, gang, view_cluster
 from tests.tools.build import have
 
 # As root, Chromium has no sandbox of its own; it must not ask for hosts of its maker.
@@ -98,6 +98,21 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewed]:
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewed]:
     """A small cluster that the tests of a module only read."""
     for server in served(tmp_path_factory.mktemp("standing"), list(view_cluster(40, 6))):
+        yield from viewed(server)
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewed]:
+    """A small cluster with the longest names that an API server takes."""
+    namespace, long = "n" * 63, "x" * 200
+    objects = list(view_cluster(40, 2))
+    objects += gang(namespace, "g" * 63, 2, [], "no room")
+    quota = next(item for item in objects if item["kind"] == "ElasticQuota")
+    objects.append({**quota, "metadata": {"name": long, "namespace": namespace}})
+    (_, pod) = gang("evil", "alone", 1, [], "no room")
+    spec = {**pod["spec"], "schedulingGates": [{"name": "wait"}]}
+    objects.append({**pod, "metadata": {"name": long, "namespace": "evil"}, "spec": spec})
+    for server in served(tmp_path_factory.mktemp("long"), objects):
         yield from viewed(server)
 
 

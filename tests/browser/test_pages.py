@@ -209,6 +209,29 @@ def test_a_phone_shows_all_of_each_table_and_drawing(large: Viewed, look: Look, 
         assert page.get_by_role("columnheader").count() >= rows.first.locator("td").count()
 
 
+@pytest.mark.parametrize("width", [1000, 390])
+@pytest.mark.parametrize("path", [*PAGES, f"/history?namespace={'n' * 63}", f"/gangs/{'n' * 63}/{'g' * 63}"])
+def test_long_names_have_room(long_names: Viewed, look: Look, path: str, width: int) -> None:
+    page = look(long_names, viewport={"width": width, "height": 800})
+    page.goto(long_names.url + path)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert cut(page) == []
+
+
+def test_a_long_title_of_a_cell_does_not_lie_over_it(standing: Viewed, look: Look) -> None:
+    page = look(standing, viewport={"width": 390, "height": 800})
+    page.goto(f"{standing.url}/gangs/{team(0)}/incubator.train")
+    room, high, width, height = page.locator("td[data-title=rack]").first.evaluate(
+        """item => {
+            item.dataset.title = 'topology.example.com/rack-of-nodes';
+            const own = getComputedStyle(item), title = getComputedStyle(item, '::before');
+            return [own.paddingLeft, own.height, title.width, title.height].map(parseFloat);
+        }"""
+    )
+    assert width < room
+    assert height <= high
+
+
 @pytest.mark.parametrize("path", ["/queue", "/gangs", "/lending", f"/gangs/{team(0)}/incubator.train"])
 def test_axe_finds_nothing_serious_on_a_phone(large: Viewed, look: Look, path: str) -> None:
     page = look(large, viewport={"width": 390, "height": 800})

@@ -42,11 +42,13 @@ class Gap(msgspec.Struct, frozen=True):
     """Something that is not known: why, in words, and whether for want of a right, an answer, or sense in it.
 
     `of_use`: sums are missing, so that what is zero may be anything; else only reclaims are.
+    `stale`: it tells of when that is which is shown instead.
     """
 
     problem: str
     cause: Literal["right", "outage", "damage"]
     of_use: bool = False
+    stale: bool = False
 
     @property
     def brief(self) -> bool:
@@ -177,10 +179,10 @@ def _held(asked: float, found: PastRead, before: _Held | None) -> _Held:
         return _Held(asked, found, None)
     when = format_time(good.period.until)
     if use is None:
-        of = Gap(f"what was taken back is shown as it was read at {when}", "outage")
+        of = Gap(f"what was taken back is shown as it was read at {when}", "outage", stale=True)
         told = msgspec.structs.replace(found, reclaims=good.reclaims, gaps=(*found.gaps, of))
     else:
-        of = Gap(f"the history is shown as it was read at {when}", "outage", of_use=True)
+        of = Gap(f"the history is shown as it was read at {when}", "outage", of_use=True, stale=True)
         told = msgspec.structs.replace(good, gaps=(*found.gaps, of, *good.gaps))
     return _Held(asked, told, good)
 

@@ -14,6 +14,8 @@ from scheduler_core.model.printable import visible
 _CELL: Final = 24
 _GAP: Final = 3
 _HEAD: Final = 18
+# Letters of a mark that a cell has room for.
+_MARK: Final = 2
 # Room for the thick line around nodes at the edge.
 _EDGE: Final = 2
 # Steps of the scale: classes h0 (empty) to h5 (full).
@@ -77,6 +79,12 @@ def _block(block: HeatBlock, columns: int) -> Iterator[Markup]:
         box = element("rect", hint(cell.words), x=x, y=y, width=_CELL, height=_CELL, rx=3, class_=kind)
         yield box
         if cell.mark:
-            yield element(
-                "text", cell.mark, x=x + _CELL / 2, y=y + _CELL / 2 + 4, text_anchor="middle", class_="mark"
-            )
+            yield _mark(cell.mark, x + _CELL / 2, y + _CELL / 2 + 4)
+
+
+def _mark(text: str, x: float, y: float) -> Markup:
+    """What is written in a cell: so narrow that it does not touch that of the next one."""
+    fit: dict[str, int | str] = (
+        {"textLength": _CELL - 4, "lengthAdjust": "spacingAndGlyphs"} if len(text) > _MARK else {}
+    )
+    return element("text", text, x=x, y=y, text_anchor="middle", class_="mark", **fit)

@@ -13,7 +13,7 @@ from kubectl_plugin.cluster.group_ranks import RankedMember, ranked_members
 from kubectl_plugin.cluster.group_status import GroupStatus, state_of, status_of
 from kubectl_plugin.cluster.group_view import GroupView
 from kubectl_plugin.cluster.reading import kind_name
-from kubectl_plugin.cluster.topology_units import TopologyUnit, units_document
+from kubectl_plugin.cluster.topology_units import TopologyUnit, units_document, units_of
 from kubectl_plugin.commands.podgroup_rank import document as rank_document
 from kubectl_plugin.commands.podgroup_status import facts
 from kubectl_plugin.console.access.rights import GROUP_RESOURCES
@@ -162,7 +162,8 @@ class GangPage(LivePage):
             ]
             may_map = request.viewer.nodes and watch.lists("nodes", everywhere=True)
             counted = watch.lists("pods", everywhere=True)
-            units, drawn = group_blocks(view, gang, counted=counted) if may_map and ranks else ([], [])
+            units = units_of(view, gang, counted=counted) if may_map else []
+            drawn = group_blocks(units) if units and ranks else []
         answer, lacks, current = self._why(services, request, status, redactor)
         if not status.counted:
             lacks = (f"you may not list pods in {namespace}: {_WITHOUT_PODS}", *lacks)

@@ -110,7 +110,7 @@ class HistoryPage:
             values,
             lacks,
             current=not past.brief,
-            csv=partial(_csv, rows, [gap for gap in gaps if gap.of_use]),
+            csv=partial(_csv, rows, [gap for gap in gaps if gap.of_use and not gap.stale]),
         )
 
 

@@ -273,7 +273,7 @@ def _facts(row: QuotaRow, redactor: Redactor) -> Iterator[tuple[str, str]]:
     if row.reclaim is not None and taken:
         yield (
             "taken back",
-            f"{human(row.resource, taken)} for {redactor.text(row.reclaim.by)} at {row.reclaim.time}",
+            f"{human(row.resource, taken)} for {redactor.text(row.reclaim.by)}, {row.reclaim.time}",
         )
 
 

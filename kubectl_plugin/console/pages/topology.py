@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from kubectl_plugin.cluster.group_view import GroupView
 from kubectl_plugin.cluster.topology_units import TopologyUnit, units_document, units_of
 from kubectl_plugin.console.drawing.heat_map import HeatBlock, HeatCell, heat_map
 from kubectl_plugin.console.pages.page import Content, LivePage, PageRequest, Services
 from kubectl_plugin.render.quantity_text import human
-from scheduler_core.model.groups.gang import Gang, group_of
+from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.names import CPU, MEMORY
 from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.simulate.world import Simulation
@@ -179,12 +178,11 @@ def _some(words: Iterable[str]) -> str:
     return ", ".join(found[:_KEEPERS]) + more
 
 
-def group_blocks(view: GroupView, gang: Gang, *, counted: bool) -> tuple[list[TopologyUnit], list[HeatBlock]]:
-    """The units with the members of a group, and their drawing: the ranks are written in the nodes."""
-    units = units_of(view, gang, counted=counted)
+def group_blocks(units: Sequence[TopologyUnit]) -> list[HeatBlock]:
+    """The drawing of units with the members of a group: the ranks are written in the nodes."""
 
     def mark(unit: TopologyUnit) -> str:
         ranks = [name.rpartition("(")[2].removesuffix(")") for name in unit.members]
         return ranks[0] if len(ranks) == 1 else (f"{ranks[0]}+" if ranks else "")
 
-    return units, blocks(units, "use", {}, {}, mark)
+    return blocks(units, "use", {}, {}, mark)

@@ -118,3 +118,10 @@ def test_a_week_without_measures_is_one_element() -> None:
         "1970-01-07 22:00 UTC: use 1",
         "1970-01-07 23:00 UTC: not measured",
     ]
+
+
+def test_long_marks_do_not_touch_each_other() -> None:
+    cells = tuple(HeatCell(0.5, mark, "") for mark in ("7+", "27+", "1000+"))
+    drawn = parsed(heat_map([HeatBlock("rack", "", cells)], "nodes"))
+    lengths = [item.get("textLength") for item in drawn.iter("text") if item.get("class") == "mark"]
+    assert lengths == [None, "20", "20"]

@@ -87,6 +87,13 @@ def test_csv_is_refused_where_sums_are_missing(
     assert reply.content_type == "text/plain; charset=utf-8"
 
 
+def test_a_refused_csv_does_not_tell_what_the_page_shows_instead(scene: Scene, client: FlaskClient) -> None:
+    stale = Gap("the history is shown as it was read at noon", "outage", of_use=True, stale=True)
+    scene.history.gaps = (OUTAGE, stale)
+    assert client.get("/history?format=csv").text == f"{OUTAGE.problem}\n"
+    assert stale.problem in client.get("/history").text
+
+
 def test_json_tells_what_is_missing(scene: Scene, client: FlaskClient) -> None:
     assert client.get("/history?format=json").get_json()["lacks"] == []
     scene.history.days, scene.history.gaps, scene.history.minute = (), (OUTAGE,), 1

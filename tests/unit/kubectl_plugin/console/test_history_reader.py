@@ -165,6 +165,7 @@ def test_an_outage_leaves_what_was_known_and_tells_of_when_it_is(
         "the history cannot be read now: The connection to the server api"
     )
     assert found.gaps[1].problem.startswith("the history is shown as it was read at 20")
+    assert [gap.stale for gap in found.gaps[:2]] == [False, True]
     assert "limit=500" not in str(found.gaps)
     later(HOLDS_SECONDS)
     assert reader.past(WEEK) == found

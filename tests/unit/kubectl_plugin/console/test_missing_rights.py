@@ -205,3 +205,14 @@ def test_the_use_of_a_flavor_is_not_known_without_its_nodes(plural: str) -> None
     assert (rows[gpu]["used"], totals[gpu]["used"], totals[h100]["min"]) == ("3", "3", "2")
     assert "you may not list quotaflavors and nodes" in page.partition("<details")[0]
     assert "use not known" in page
+
+
+def test_the_kinds_that_may_not_be_listed_are_counted(scene: Scene) -> None:
+    def told() -> str:
+        with scene.as_viewer(ALL, takes_tokens=False) as client:
+            return client.get("/now").text
+
+    scene.watch.deny("nodes")
+    assert "Not shown: 1 kind of object that you may not list<" in told()
+    scene.watch.deny("resourcequotas")
+    assert "Not shown: 2 kinds of objects that you may not list<" in told()

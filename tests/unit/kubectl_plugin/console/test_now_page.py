@@ -120,3 +120,11 @@ def test_a_page_after_the_last_quota_leads_back() -> None:
     assert "There is no ElasticQuota" not in text
     assert "There is no ElasticQuota" in page(Scene())
     assert "No quota has" in page(scene, query="?q=zz&from=100")
+
+
+def test_a_reclaim_reads_well_with_its_time_and_with_an_age_in_its_place() -> None:
+    quota = make_quota("a/quota").min(cpu=1).dict()
+    reclaim = {"time": "2027-01-15T08:00:00Z", "byQuota": "b/quota", "by": "Pod b/p", "pods": 1}
+    quota["status"] = {"lastReclaim": {**reclaim, "resources": {"cpu": "1"}}}
+    text = page(Scene([quota]))
+    assert 'taken back 1 for Pod b/p, <time datetime="2027-01-15T08:00:00Z">' in text
