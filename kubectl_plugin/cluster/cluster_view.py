@@ -17,7 +17,7 @@ from scheduler_core.quota.entitled import entitled, shares_by_resource
 from scheduler_core.quota.fair_shares import scale_of
 from scheduler_core.quota.flavors import NONE, OnNode, charged_on
 from scheduler_core.quota.ledger import QuotaLedger, charged, shift
-from scheduler_core.quota.lending import balance, shares
+from scheduler_core.quota.lending import shares, with_loans
 
 
 class ClusterView:
@@ -124,9 +124,12 @@ class ClusterView:
         chosen, hidden = list(quotas), self.hidden()
         names = {*self.ledger.total_min, *(name for quota in chosen for name in quota.max)}
         # RECLAIMABLE needs every loan, one per lender and borrower; LENT needs only sums.
-        lent = {name: item.lent for name, item in shares(self.ledger, names).items()} if whole else None
+        found = shares(self.ledger, names) if whole else None
+        lent = {name: item.lent for name, item in found.items()} if found is not None else None
         reclaimable = (
-            {name: balance(self.ledger, name).reclaimable for name in names} if whole and wide else None
+            {name: with_loans(name, item).reclaimable for name, item in found.items()}
+            if found is not None and wide
+            else None
         )
         scale = scale_of(self.ledger) if whole and wide else None
         rights = entitled(self.ledger, self.asked()) if whole and wide else None

@@ -86,7 +86,11 @@ def shares(ledger: QuotaLedger, resources: Iterable[str]) -> dict[str, Shares]:
 
 def balance(ledger: QuotaLedger, resource: str) -> Lending:
     """The amounts borrowed and lent of one resource, with the loans between namespaces."""
-    found = shares(ledger, [resource])[resource]
+    return with_loans(resource, shares(ledger, [resource])[resource])
+
+
+def with_loans(resource: str, found: Shares) -> Lending:
+    """The amounts of one resource, with the loans between namespaces that follow from them."""
     left = dict(found.borrowed)
     loans: list[Loan] = []
     for lender in sorted(found.lent):

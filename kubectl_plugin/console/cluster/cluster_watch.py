@@ -35,6 +35,8 @@ class ClusterWatch:
         self.history_namespace = effective.config.leader_election.resource_namespace
         self.cluster = LiveCluster(effective.config, time.time())
         self.feeds: list[Feed] = []
+        # The feeds by the plural name of their kind.
+        self._of: dict[str, list[Feed]] = {}
         self.ready = threading.Event()
         self.failure = ""
         self._reflectors = Reflectors(client, lambda line: None)
@@ -44,6 +46,8 @@ class ClusterWatch:
         """Begin to watch. Raises the ApiError tree where the server cannot be asked for the first list."""
         composites = wants_composites(self.cluster.simulation.scheduler.profiles)
         self.feeds = feeds(self.client, self.namespace, composites=composites)
+        for feed in self.feeds:
+            self._of.setdefault(feed.resource.plural, []).append(feed)
         self.cluster.view.unread = unread_limits(self.lists)
         for feed in self.feeds:
             if not feed.denied:
@@ -89,12 +93,12 @@ class ClusterWatch:
 
     def lists(self, plural: str, *, everywhere: bool = False) -> bool:
         """Whether a kind is watched; `everywhere`: in all namespaces."""
-        found = [feed for feed in self.feeds if feed.resource.plural == plural]
+        found = self._of.get(plural, ())
         return all(not (feed.missing if everywhere else feed.denied) for feed in found)
 
     def lists_in(self, plural: str, namespace: str) -> bool:
         """Whether all objects of a kind in a namespace are watched."""
-        found = [feed for feed in self.feeds if feed.resource.plural == plural]
+        found = self._of.get(plural, ())
         return all(not feed.denied and feed.scope.namespace in ("", namespace) for feed in found)
 
     @property

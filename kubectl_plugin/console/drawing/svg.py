@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
 
 from markupsafe import Markup, escape
 
 from scheduler_core.model.printable import visible
 
 Number = int | float
+# Letters of a value that is likely to come again: a class, a place.
+_SHORT: Final = 24
 
 
 def element(tag: str, *children: Markup | str, **attributes: str | Number) -> Markup:
     """An element. `class_` and `stroke_width` become `class` and `stroke-width`; a text child is escaped."""
     told = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{_value(value)}"'
-        for name, value in attributes.items()
-        if value != ""
+        [f' {_spelled(name)}="{_value(value)}"' for name, value in attributes.items() if value != ""]
     )
-    inside = "".join(child if isinstance(child, Markup) else text(child) for child in children)
+    inside = "".join([child if isinstance(child, Markup) else text(child) for child in children])
     return Markup(f"<{tag}{told}>{inside}</{tag}>" if inside else f"<{tag}{told}/>")
 
 
@@ -65,8 +67,21 @@ def number(value: Number) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def _value(value: str | Number) -> Markup:
-    return escape(value if isinstance(value, str) else number(value))
+@lru_cache(maxsize=256)
+def _spelled(name: str) -> str:
+    return name.rstrip("_").replace("_", "-")
+
+
+def _value(value: str | Number) -> str:
+    if not isinstance(value, str):
+        return number(value)
+    return _escaped(value) if len(value) <= _SHORT else str(escape(value))
+
+
+@lru_cache(maxsize=8192)
+def _escaped(value: str) -> str:
+    """A page has thousands of attributes, and few different short values."""
+    return str(escape(value))
 
 
 def hint(words: str) -> Markup:

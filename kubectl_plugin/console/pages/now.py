@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 import msgspec
@@ -128,9 +128,13 @@ def _figures(services: Services, viewer: Viewer) -> _Figures:
         # Sums over others are shown, but not what others name: a resource may be called like its owner.
         own = {row.resource for row in rows}
         totals = [item for item in totals if item.resource in own]
+    unread = {
+        name: frozenset(what for what in _AMOUNTS if not _may(watch, viewer, what, name))
+        for name in sorted({quota.namespace for quota in quotas})
+    }
     trees = (UNKNOWN_TREES,) if without_trees and viewer.namespaces is None else ()
-    lacks = (*_lacks(watch, viewer, quotas), *trees, *(_HIDDEN[kind] for kind in sorted(hidden)))
-    return _Figures([_visible(row, watch, viewer) for row in rows], groups, totals, lacks)
+    lacks = (*_lacks(watch, unread), *trees, *(_HIDDEN[kind] for kind in sorted(hidden)))
+    return _Figures([_visible(row, unread[row.namespace]) for row in rows], groups, totals, lacks)
 
 
 def _sees_trees(services: Services, viewer: Viewer) -> bool:
@@ -139,9 +143,8 @@ def _sees_trees(services: Services, viewer: Viewer) -> bool:
     return known and viewer.trees and viewer.namespaces is None
 
 
-def _visible(row: QuotaRow, watch: ClusterWatch, viewer: Viewer) -> QuotaRow:
-    """The row without the amounts that are not known, or that the viewer may not read."""
-    unread = {what for what in _AMOUNTS if not _may(watch, viewer, what, row.namespace)}
+def _visible(row: QuotaRow, unread: Set[str]) -> QuotaRow:
+    """The row without the amounts that come from kinds of objects that may not be read in its namespace."""
     if "pods" in unread:
         row = msgspec.structs.replace(row, **dict.fromkeys(UNCOUNTED))
     if "resourcequotas" in unread:
@@ -157,14 +160,13 @@ def _may(watch: ClusterWatch, viewer: Viewer, what: str, namespace: str) -> bool
     return watch.lists_in(what, namespace) and shown.get(what, viewer.sees)(namespace)
 
 
-def _lacks(watch: ClusterWatch, viewer: Viewer, quotas: Iterable[ElasticQuota]) -> Iterator[str]:
-    """What may not be read of the namespaces of the page, and what is not known therefore."""
+def _lacks(watch: ClusterWatch, unread: Mapping[str, Set[str]]) -> Iterator[str]:
+    """What may not be read of the namespaces of the page, by namespace, and what is not known therefore."""
     if not watch.lists("elasticquotas"):
         yield "you may not list elasticquotas: which quotas there are is not known"
-    names = sorted({quota.namespace for quota in quotas})
     for what, amount in _AMOUNTS.items():
-        missing = [name for name in names if not _may(watch, viewer, what, name)]
-        if missing == names and names:
+        missing = [name for name, kinds in unread.items() if what in kinds]
+        if missing and len(missing) == len(unread):
             yield f"you may not list {what}: {amount} is not known"
         elif missing:
             where = f"{', '.join(missing[:_MOST_NAMES])}{', ...' if len(missing) > _MOST_NAMES else ''}"
