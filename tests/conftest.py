@@ -23,6 +23,7 @@ END_TO_END = "tests/e2e/"
 # Tests of these folders wait for other processes, for clients and for certificates.
 WAITING = (END_TO_END, "tests/bare/", "tests/contract/", "tests/unit/webhook/")
 WAITING_PART = 0.8
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LEFT_OUT = pytest.StashKey[list[LeftOut]]()
 
 tls_socket.install()
@@ -87,12 +88,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def logging_is_restored() -> Iterator[None]:
-    """A program's main function, run by a test, sets up logs and hooks of the whole process."""
+def process_is_restored() -> Iterator[None]:
+    """A program's main function, run by a test, sets up logs, hooks and signals of the whole process.
+
+    Programs that a later test starts would ignore Ctrl-C where this process does.
+    """
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     hooks = sys.excepthook, sys.unraisablehook, threading.excepthook
+    handlers_of = {number: signal.getsignal(number) for number in SIGNALS}
     yield
+    for number, handler in handlers_of.items():
+        if signal.getsignal(number) != handler:
+            signal.signal(number, handler)
     if root.level != level:
         root.setLevel(level)
     if root.handlers != handlers:
