@@ -15,6 +15,8 @@ BUILDER ?= docker build
 LOCK := build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe
 HOW := -q --dist loadfile --no-loadscope-reorder
+# Two workers for tests that compute, four for tests that wait (tests/support/pools.py).
+POOLS := --tx '2*popen//pool=computing' --tx '4*popen//pool=waiting'
 PYTEST := $(BIN)/python -m pytest $(HOW)
 # For tests of real servers, clients and clocks: few failures get a second attempt, which is told; none at night.
 TWICE := $(BIN)/python -m tests.tools.attempts $(HOW)
@@ -46,7 +48,7 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 
 test: $(READY) ## all tests but those of faults and dashboards, and an eighth of the random searches; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=8 $(TWICE) -n 5 -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
+	@MUSTER_SEARCH_PART=8 $(TWICE) $(POOLS) -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
 
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=4: a quarter of the cases
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)

@@ -15,14 +15,13 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import tls_socket
 from tests.support.clusters.server import NEWEST, SERVERS
+from tests.support.durations import REASONS, Durations, Meter
 from tests.support.extent import LeftOut, left_out
+from tests.support.pools import OwnPool, Pools
 from tests.support.run_progress import RunProgress, own_console
 from tests.support.searches import PART, cases
 
 END_TO_END = "tests/e2e/"
-# Tests of these folders wait for other processes, for clients and for certificates.
-WAITING = (END_TO_END, "tests/bare/", "tests/contract/", "tests/unit/webhook/")
-WAITING_PART = 0.8
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LEFT_OUT = pytest.StashKey[list[LeftOut]]()
 
@@ -55,24 +54,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = left_out(config.getoption("--server"))
-    if hasattr(config, "workerinput") or config.getoption("collectonly"):
+    if config.getoption("collectonly"):
         return
-    lines = [f"{item.what}: {item.why}" for item in config.stash[LEFT_OUT]]
-    if PART > 1:
-        lines.append(
-            f"all but one case in {PART} of the random searches: they take minutes (make test-searches)"
-        )
-    if config.getoption("markexpr") == "not long":
-        lines.append("tests marked as long: each takes many seconds (make test-searches)")
-    if "tests/faults" in (config.getoption("ignore") or ()):
-        lines.append("tests/faults: it takes minutes, and stops and kills programs (make test-faults)")
-    if "tests/dashboards" in (config.getoption("ignore") or ()):
-        lines.append("tests/dashboards: it needs Prometheus, from Debian (make test-dashboards)")
-    if "tests/browser" in (config.getoption("ignore") or ()):
-        lines.append("tests/browser: it needs Chromium, from Debian (make test-browser)")
+    worker: dict[str, str] | None = getattr(config, "workerinput", None)
+    config.pluginmanager.register(Meter(), "meter")
+    if worker is None:
+        _configure_run(config)
+    elif pool := worker.get("pool"):
+        config.pluginmanager.register(OwnPool(pool), "own-pool")
+
+
+def _configure_run(config: pytest.Config) -> None:
+    """The process that starts the run, with or without workers: it shows the progress and the costs."""
     console = own_console()
     config.add_cleanup(console.file.close)
-    config.pluginmanager.register(RunProgress(console, lines), "run-progress")
+    config.pluginmanager.register(RunProgress(console, list(_left_out_lines(config))), "run-progress")
+    config.pluginmanager.register(Durations(), "durations")
+    config.pluginmanager.register(Pools(), "pools")
+
+
+def _left_out_lines(config: pytest.Config) -> Iterator[str]:
+    for item in config.stash[LEFT_OUT]:
+        yield f"{item.what}: {item.why}"
+    if PART > 1:
+        yield f"all but one case in {PART} of the random searches: they take minutes (make test-searches)"
+    if config.getoption("markexpr") == "not long":
+        yield "tests marked as long: each takes many seconds (make test-searches)"
+    ignored = config.getoption("ignore") or ()
+    if "tests/faults" in ignored:
+        yield "tests/faults: it takes minutes, and stops and kills programs (make test-faults)"
+    if "tests/dashboards" in ignored:
+        yield "tests/dashboards: it needs Prometheus, from Debian (make test-dashboards)"
+    if "tests/browser" in ignored:
+        yield "tests/browser: it needs Chromium, from Debian (make test-browser)"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -84,7 +98,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(END_TO_END):
             item.add_marker(pytest.mark.e2e)
-    items[:] = mixed(items)
+    # The dearest files first: no worker is alone with one of them at the end. The order of the others stays.
+    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in REASONS)
 
 
 @pytest.fixture(autouse=True)
@@ -113,19 +128,3 @@ def pytest_collection_finish() -> None:
     """Keep the collector off the half million objects of the tests: it stops every thread to look at them."""
     gc.collect()
     gc.freeze()
-
-
-def mixed(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The same items, with the files whose tests wait much between the others.
-
-    While one worker waits, the others keep the processors at work. The last part of the order is without such
-    files, so that no worker waits at the end.
-    """
-    files: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    waiting = [name for name in files if name.startswith(WAITING)]
-    working = [name for name in files if not name.startswith(WAITING)]
-    place = {name: at / len(waiting) * WAITING_PART for at, name in enumerate(waiting)}
-    place |= {name: at / len(working) for at, name in enumerate(working)}
-    return [item for name in sorted(files, key=place.__getitem__) for item in files[name]]

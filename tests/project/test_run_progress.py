@@ -6,6 +6,7 @@ import ast
 import contextlib
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,14 +23,18 @@ def report(nodeid: str, when: str, outcome: str = "passed") -> pytest.TestReport
     return pytest.TestReport(location=("", 0, ""), keywords={}, **made)
 
 
+def worker(pool: str) -> Any:
+    return SimpleNamespace(workerinput={"pool": pool})
+
+
 def test_a_run_in_a_pipe_is_told_in_lines() -> None:
     out = io.StringIO()
     progress = RunProgress(Console(file=out), ["tests/far: no road"], every=0.01)
     progress.pytest_sessionstart()
     try:
         assert eventually(lambda: "collecting tests, 0 s" in out.getvalue())
-        progress.pytest_xdist_node_collection_finished(None, ["a", "b", "c"])
-        progress.pytest_xdist_node_collection_finished(None, ["a", "b", "c"])
+        for _worker in range(2):
+            progress.pytest_xdist_node_collection_finished(worker(""), ["a", "b", "c"])
         for when in ("setup", "call", "teardown"):
             progress.pytest_runtest_logreport(report("a", when))
         progress.pytest_runtest_logreport(report("b", "call", "failed"))
@@ -41,6 +46,37 @@ def test_a_run_in_a_pipe_is_told_in_lines() -> None:
     assert told[0] == "left out: tests/far: no road"
     assert [line for line in told if "collected" in line] == ["3 tests, collected in 0 s"]
     assert [line for line in told if "FAILED" in line] == ["FAILED b (call)"]
+
+
+def test_pools_are_told_apart_and_added_up() -> None:
+    out = io.StringIO()
+    progress = RunProgress(Console(file=out), [], every=0.01)
+    progress.pytest_sessionstart()
+    try:
+        for pool, tests in (("computing", ["a", "b"]), ("waiting", ["c"]), ("computing", ["a", "b"])):
+            progress.pytest_xdist_node_collection_finished(worker(pool), tests)
+        progress.pytest_runtest_logreport(report("c", "teardown"))
+        assert eventually(lambda: "1 of 3 tests, 0 failed" in out.getvalue())
+    finally:
+        progress.pytest_sessionfinish()
+    told = [line for line in out.getvalue().splitlines() if "collected" in line]
+    assert told == ["2 computing tests, collected in 0 s", "1 waiting tests, collected in 0 s"]
+
+
+def test_a_run_that_ends_early_names_the_tests_that_were_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.run_progress.LONG_SECONDS", 0.0)
+    out = io.StringIO()
+    progress = RunProgress(Console(file=out), [], every=0.01)
+    progress.pytest_sessionstart()
+    try:
+        for name in ("a", "b"):
+            progress.pytest_runtest_logstart(name)
+        progress.pytest_runtest_logreport(report("a", "teardown"))
+        assert eventually(lambda: "; b runs for 0 s" in out.getvalue())
+        progress.pytest_keyboard_interrupt()
+    finally:
+        progress.pytest_sessionfinish()
+    assert "interrupted: b, 0 s" in out.getvalue().splitlines()
 
 
 def test_a_test_that_takes_standard_output_gets_none_of_the_lines(

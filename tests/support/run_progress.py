@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 EVERY_SECONDS: Final = 5.0
+LONG_SECONDS: Final = 20.0
 
 
 def own_console() -> Console:
@@ -34,7 +35,9 @@ class RunProgress:
         self._console = console
         self._left_out = left_out
         self._every = every
-        self._total = 0
+        # By pool of workers; "" where there are no pools.
+        self._totals: dict[str, int] = {}
+        self._running: dict[str, float] = {}
         self._ended: set[str] = set()
         self._failed: set[str] = set()
         self._done = threading.Event()
@@ -64,11 +67,18 @@ class RunProgress:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
-        self._collected(len(ids))
+        self._collected(node.workerinput.get("pool") or "", len(ids))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if session.items:
-            self._collected(len(session.items))
+            self._collected("", len(session.items))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._running[nodeid] = time.monotonic()
+
+    def pytest_keyboard_interrupt(self) -> None:
+        for nodeid, start in list(self._running.items()):
+            self._say(f"interrupted: {nodeid}, {time.monotonic() - start:.0f} s")
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -76,6 +86,7 @@ class RunProgress:
             self._failed.add(report.nodeid)
             self._say(f"FAILED {report.nodeid} ({report.when})")
         if report.when == "teardown":
+            self._running.pop(report.nodeid, None)
             self._ended.add(report.nodeid)
             self._bar.update(self._task, completed=len(self._ended), description=self._words())
 
@@ -97,21 +108,33 @@ class RunProgress:
 
     # Lines
 
-    def _collected(self, count: int) -> None:
-        if self._total:
+    def _collected(self, pool: str, count: int) -> None:
+        """All workers of a pool collect the same tests; a worker that replaces another one does so again."""
+        if pool in self._totals:
             return
-        self._total = count
-        self._bar.update(self._task, total=count, description=self._words())
-        self._say(f"{count:,} tests, collected in {self._seconds():.0f} s")
+        self._totals[pool] = count
+        self._bar.update(self._task, total=self._total(), description=self._words())
+        self._say(f"{count:,} {pool} tests, collected in {self._seconds():.0f} s".replace("  ", " "))
 
     def _tick(self) -> None:
         while not self._done.wait(self._every):
-            self._say(f"{self._words()}, {self._seconds():.0f} s")
+            self._say(f"{self._words()}, {self._seconds():.0f} s{self._long_running()}")
 
     def _words(self) -> str:
-        if not self._total:
+        if not self._totals:
             return "collecting tests"
-        return f"{len(self._ended):,} of {self._total:,} tests, {len(self._failed)} failed"
+        return f"{len(self._ended):,} of {self._total():,} tests, {len(self._failed)} failed"
+
+    def _long_running(self) -> str:
+        """Where a run is ended from outside, its last line says what it has waited for."""
+        now = time.monotonic()
+        long = [
+            (start, nodeid) for nodeid, start in self._running.copy().items() if now - start > LONG_SECONDS
+        ]
+        return "".join(f"; {nodeid} runs for {now - start:.0f} s" for start, nodeid in sorted(long))
+
+    def _total(self) -> int:
+        return sum(self._totals.values())
 
     def _seconds(self) -> float:
         return time.monotonic() - self._started

@@ -1,0 +1,128 @@
+"""What each test file costs: kept in build/durations.json, and the dearest files told at the end of a run.
+
+A cost is measured in seconds of a processor, in the worker and in the programs that a test started and saw
+end. It says the same on a busy machine; the time on the wall, kept beside it, does not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from collections.abc import Generator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+FILE: Final = Path(__file__).parents[2] / "build" / "durations.json"
+SHOWN: Final = 10
+DEAR_SECONDS: Final = 10.0
+COST: Final = "processor_seconds"
+COLLECTION: Final = "collection_seconds"
+# Files that cost more than ten seconds of a processor, and why they may. They are played first.
+REASONS: Final[dict[str, str]] = {}
+
+
+@dataclass
+class Cost:
+    """Of one file: its tests, and their seconds of a processor and on the wall."""
+
+    tests: int = 0
+    processor: float = 0.0
+    wall: float = 0.0
+
+
+def processor_seconds() -> float:
+    """Of this process and of its children that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+class Meter:
+    """The plugin of a process that runs tests: it writes the cost of each test into its last report."""
+
+    def __init__(self) -> None:
+        self._start = 0.0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self) -> None:
+        self._start = processor_seconds()
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+        outcome = yield
+        if call.when == "teardown":
+            cost = round(processor_seconds() - self._start, 4)
+            outcome.get_result().user_properties.append((COST, cost))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output[COLLECTION] = round(processor_seconds(), 2)
+
+
+class Durations:
+    """The plugin of the process that starts the run: it adds up, keeps, and tells.
+
+    A run that plays some files only leaves the others' costs as they are.
+    """
+
+    def __init__(self, file: Path = FILE) -> None:
+        self._file = file
+        self._costs: dict[str, Cost] = {}
+        self._collections: dict[str, list[float]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        cost = self._costs.setdefault(report.nodeid.partition("::")[0], Cost())
+        cost.wall += report.duration
+        if report.when == "teardown":
+            cost.tests += 1
+            cost.processor += dict(report.user_properties).get(COST, 0.0)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        seconds = getattr(node, "workeroutput", {}).get(COLLECTION)
+        if seconds is not None:
+            self._collections.setdefault(node.workerinput.get("pool") or "", []).append(seconds)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self._costs:
+            return
+        self._keep()
+        for line in [*self._lines_of_collection(), *lines_of(self._costs)]:
+            terminalreporter.write_line(line)
+
+    def _keep(self) -> None:
+        kept = json.loads(self._file.read_text()) if self._file.exists() else {}
+        kept |= {name: asdict(cost) for name, cost in self._costs.items()}
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        part = self._file.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps(kept, indent=1, sort_keys=True))
+        part.replace(self._file)
+
+    def _lines_of_collection(self) -> list[str]:
+        return [
+            f"collection: {max(seconds):.1f} s of a processor in each of {len(seconds)} {pool} workers"
+            for pool, seconds in sorted(self._collections.items())
+        ]
+
+
+def lines_of(costs: Mapping[str, Cost], reasons: Mapping[str, str] = REASONS) -> list[str]:
+    """The dearest files, one line each, the dearest first; those above ten seconds with their reason."""
+    dearest = sorted(costs.items(), key=lambda item: -item[1].processor)[:SHOWN]
+    total = sum(cost.processor for cost in costs.values())
+    return [
+        f"the tests took {total:.0f} s of a processor; the dearest files:",
+        *(f"{cost.processor:7.1f} s  {name}{_reason(name, cost, reasons)}" for name, cost in dearest),
+    ]
+
+
+def _reason(name: str, cost: Cost, reasons: Mapping[str, str]) -> str:
+    if cost.processor < DEAR_SECONDS:
+        return ""
+    return f"  ({reasons.get(name, 'above 10 s: mend it, or say why in tests/support/durations.py')})"
