@@ -25,7 +25,7 @@ from scheduler_core.model.writes import Create, Delete, Patch
 from scheduler_core.printing.counts import counted
 
 CREATE_SECONDS: Final = 30.0
-_PAUSE_SECONDS: Final = 0.3
+PAUSE_SECONDS: Final = 0.3
 _SUFFIX: Final = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
 
 
@@ -134,7 +134,7 @@ def _create(
             problem = error
         if monotonic() >= deadline:
             raise problem
-        sleep(_PAUSE_SECONDS)
+        sleep(PAUSE_SECONDS)
 
 
 def _is_there(client: Client, step: AdoptionStep, old: str) -> bool:

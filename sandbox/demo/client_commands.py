@@ -21,7 +21,7 @@ from sandbox.demo.commands import CommandEnvironment, CommandTooSlow, NeedsKubec
 from sandbox.objects import Obj, has_condition
 
 PLUGINS: Final = ("elasticquota", "podgroup")
-_WITHIN_SECONDS: Final = 20.0
+WITHIN_SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 0.05
 _TAIL: Final = " | tail -1"
 _COLUMNS: Final = "custom-columns="
@@ -69,7 +69,7 @@ class ClientCommands:
             said.append(str(refusal))
             code = 1
         except TimeoutError:
-            raise CommandTooSlow(command, _WITHIN_SECONDS) from None
+            raise CommandTooSlow(command, WITHIN_SECONDS) from None
         lines = said[-1:] if command.endswith(_TAIL) and not code else said
         return Outcome(code, "".join(f"{line}\n" for line in lines))
 
@@ -109,7 +109,7 @@ class ClientCommands:
 
     def _until(self, asked: argparse.Namespace, name: str, holds: Callable[[Obj | None], bool]) -> None:
         """Wait until a condition holds of an object or of its absence. Raises TimeoutError."""
-        deadline = time.monotonic() + _WITHIN_SECONDS
+        deadline = time.monotonic() + WITHIN_SECONDS
         while not holds(self._objects.get(asked.kind, name, asked.namespace)):
             if time.monotonic() >= deadline:
                 raise TimeoutError

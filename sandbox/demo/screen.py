@@ -15,8 +15,8 @@ from typing import Final, Literal
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _ERASE: Final = "\r\x1b[2K"
 # Seconds until the first line about a wait, and between two of them.
-_TERMINAL_SECONDS: Final = 1.0
-_PIPE_SECONDS: Final = 4.0
+TERMINAL_SECONDS: Final = 1.0
+PIPE_SECONDS: Final = 4.0
 
 Style = Literal["title", "caption", "command", "output"]
 _CODES: Final[dict[Style, str]] = {"title": _BOLD, "caption": _DIM, "command": _BOLD, "output": ""}
@@ -69,7 +69,7 @@ class Screen:
 
     def _report(self, what: str, over: threading.Event) -> None:
         begin = time.monotonic()
-        pause = _TERMINAL_SECONDS if self._terminal else _PIPE_SECONDS
+        pause = TERMINAL_SECONDS if self._terminal else PIPE_SECONDS
         said = False
         while not over.wait(pause):
             said = True

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 _NO_TIMING = Timing()
 # Seconds before a binding with an unknown outcome is sent again.
-_REPEAT_DELAYS = (0.0, 0.2, 1.0)
+REPEAT_DELAYS = (0.0, 0.2, 1.0)
 
 
 class ApiDispatcher:
@@ -195,7 +195,7 @@ class ApiDispatcher:
         sent again: the server carries it out, or refuses it because the first one was carried out.
         """
         pod = decision.pod
-        for delay in (*_REPEAT_DELAYS, None):
+        for delay in (*REPEAT_DELAYS, None):
             read, seen = self._read(pod)
             if not read:
                 return

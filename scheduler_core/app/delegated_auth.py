@@ -24,7 +24,7 @@ _MOST_TOKEN: Final = 16 << 10
 # Reviews run one at a time, so that clients cannot flood the API server. At most this number of requests
 # waits: each occupies a thread, even after its client has gone.
 MOST_WAITING: Final = 8
-_WAIT_SECONDS: Final = 5.0
+WAIT_SECONDS: Final = 5.0
 
 Answer = tuple[int, str]
 _BUSY: Final[Answer] = (503, "too many requests wait for authorization")
@@ -65,7 +65,7 @@ class DelegatedAuthorizer:
         return answer if self._monotonic() < until else None
 
     def _in_turn(self, key: tuple[bytes, str], token: str) -> Answer:
-        if not self._asking.acquire(timeout=_WAIT_SECONDS):
+        if not self._asking.acquire(timeout=WAIT_SECONDS):
             return _BUSY
         try:
             # An earlier request may have cached the same result.

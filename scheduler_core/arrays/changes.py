@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler_core.arrays.types import Int64
 
-_KEEP: Final = 65536
+KEEP: Final = 65536
 
 
 class ChangeLog:
@@ -25,8 +25,8 @@ class ChangeLog:
 
     def append(self, slot: int) -> None:
         """Record that a slot changed."""
-        if len(self._slots) >= 2 * _KEEP:
-            del self._slots[:_KEEP]
+        if len(self._slots) >= 2 * KEEP:
+            del self._slots[:KEEP]
         self._slots.append(slot)
         self.position += 1
 

@@ -98,11 +98,11 @@ def _of_every_parent(rule: LevelRule) -> LevelRule:
 def _wide(rule: LevelRule, size: int) -> Tree:
     """One level with as many units as a group could need on it."""
     most = rule.highest(size) or max(1, min(rule.max or size, size))
-    return _flat(min(size, max(rule.partitions or 1, -(-size // most))))
+    return flat_tree(min(size, max(rule.partitions or 1, -(-size // most))))
 
 
 @lru_cache(maxsize=4)
-def _flat(units: int) -> Tree:
+def flat_tree(units: int) -> Tree:
     """One tree for levels of every name: a group may name many, and building takes longest."""
     return build((FLAT_LEVEL,), ((str(unit),) for unit in range(units)))
 

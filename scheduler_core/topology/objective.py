@@ -99,7 +99,7 @@ def _objective(
         slots += min(room, most * largest)
     bounds.append(sum(not rule.spread for rule in rules[top:]) * most * size)
     bounds.append(slots)
-    digits, words = _digits(bounds)
+    digits, words = packed_digits(bounds)
     return Objective(size, rules, digits[:-2], digits[-2], digits[-1], words)
 
 
@@ -115,7 +115,7 @@ def convert(costs: NDArray[np.int64], source: Objective, target: Objective) -> N
     return out
 
 
-def _digits(bounds: Sequence[int]) -> tuple[tuple[Digit, ...], int]:
+def packed_digits(bounds: Sequence[int]) -> tuple[tuple[Digit, ...], int]:
     """Fill words from the most important component on; inside a word the last component has weight 1."""
     words: list[list[int]] = [[]]
     product = 1

@@ -241,7 +241,7 @@ def one_word_each(bounds: Sequence[int]) -> tuple[tuple[Digit, ...], int]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_costs_of_many_words_lead_to_the_same_optimum(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objective, "_digits", one_word_each)
+    monkeypatch.setattr(objective, "packed_digits", one_word_each)
     rng = np.random.default_rng(200 + FAMILIES.index(family))
     for _ in range(INSTANCES // 6):
         case = random_instance(rng, family)

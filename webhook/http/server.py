@@ -34,7 +34,7 @@ def tls_context(pair: KeyPair, client_authorities: bytes = b"") -> ssl.SSLContex
     """A server context: TLS 1.2 or newer, HTTP/1.1 only. Raises CertificateError for a bad pair or CA."""
     context = server_context()
     try:
-        with _private_file(pair.key.rstrip() + b"\n" + pair.certificate) as name:
+        with private_file(pair.key.rstrip() + b"\n" + pair.certificate) as name:
             context.load_cert_chain(name)
     except OSError as error:
         raise CertificateError("serving certificate", f"cannot be loaded: {error}") from None
@@ -44,7 +44,7 @@ def tls_context(pair: KeyPair, client_authorities: bytes = b"") -> ssl.SSLContex
 
 
 @contextmanager
-def _private_file(content: bytes) -> Iterator[str]:
+def private_file(content: bytes) -> Iterator[str]:
     """The name of a temporary file with `content`, because OpenSSL reads keys only from files.
 
     Where the system supports it, the file is in memory and never on a disk.

@@ -31,7 +31,7 @@ _MOST_FILES: Final = 1 << 16
 _PATIENCE: Final = 10.0
 _WAITING: Final = 2
 # Bytes that a child may use beyond what it shares: a few lines of YAML can stand for any number of objects.
-_MOST_MEMORY: Final = 2 << 30
+MOST_MEMORY: Final = 2 << 30
 
 
 _BUSY: Final = "too many questions are being answered; try again"
@@ -149,7 +149,7 @@ class Questions:
             except MusterError as error:
                 told = b"0" + msgspec.json.encode(_Failed(" ".join(str(error).split())))
             except MemoryError:
-                problem = f"it needs more than {_MOST_MEMORY >> 20} MiB of memory"
+                problem = f"it needs more than {MOST_MEMORY >> 20} MiB of memory"
                 told = b"0" + msgspec.json.encode(_Failed(problem))
             while told:
                 told = told[os.write(pipe, told) :]
@@ -165,11 +165,11 @@ def _end(child: int) -> None:
 
 
 def _bound_memory() -> None:
-    """Let this process use _MOST_MEMORY more than it does, where the system can do that."""
+    """Let this process use MOST_MEMORY more than it does, where the system can do that."""
     with contextlib.suppress(OSError, ValueError):
         used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
         _, most = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (used + _MOST_MEMORY, most))
+        resource.setrlimit(resource.RLIMIT_AS, (used + MOST_MEMORY, most))
 
 
 def _read(reader: int, until: float) -> bytes | None:

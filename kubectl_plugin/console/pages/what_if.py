@@ -27,7 +27,7 @@ from scheduler_core.simulate.scenario import load_documents
 _WHOLE: Final = "nodes, and pods and quotas of all namespaces"
 # What is said with a refusal of too long a text, which the answer does not repeat.
 ON_THE_COMMAND_LINE: Final = "kubectl elasticquota what-if -f FILE takes longer ones"
-_SECONDS: Final = 30.0
+MOST_SECONDS: Final = 30.0
 _MOST_TEXT: Final = 200_000
 _MOST_ROWS: Final = 100
 
@@ -76,7 +76,7 @@ class WhatIfPage:
             return Content(dict, values)
         if len(form["manifest"]) > _MOST_TEXT:
             raise Refused(413, f"the manifest is longer than {_MOST_TEXT} characters; {ON_THE_COMMAND_LINE}")
-        found = services.questions.ask("what if", _question(form), Comparison, seconds=_SECONDS)
+        found = services.questions.ask("what if", _question(form), Comparison, seconds=MOST_SECONDS)
         values |= {"found": found, "view": _view(found, request.colors(services))}
         return Content(lambda: msgspec.to_builtins(found), values)
 

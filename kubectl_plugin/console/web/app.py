@@ -38,7 +38,7 @@ _TIMES: Final = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 # What was sent is understood, but cannot be answered.
 _INVALID: Final = 422
 # Seconds that the first request waits for the cluster to be read.
-_FIRST_SECONDS: Final = 2.0
+FIRST_SECONDS: Final = 2.0
 _STATIC: Final = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
@@ -193,7 +193,7 @@ class _Front:
         viewer = self._viewer()
         if early:
             # Strangers do not get so far: each request that waits keeps a thread of the server.
-            if not ready.wait(_FIRST_SECONDS):
+            if not ready.wait(FIRST_SECONDS):
                 return self._still_reading(page, viewer)
             # Rights are asked for by namespace, and which there are is known only now.
             viewer = self._viewer()

@@ -301,7 +301,7 @@ def _plugins(failures: dict[str, Diagnosis]) -> frozenset[str]:
 # Filters by which members may exclude each other, even if they refuse no node now.
 _SHARED: Final = frozenset({names.NODE_RESOURCES_FIT, names.NODE_PORTS, names.CAPACITY_SCHEDULING})
 # With more kinds of members all plugins of their profiles count as rejecting.
-_MOST_KINDS: Final = 16
+MOST_KINDS: Final = 16
 
 
 def unschedulable_plugins(cycle: PodCycle, members: Members, now: float) -> frozenset[str]:
@@ -314,7 +314,7 @@ def unschedulable_plugins(cycle: PodCycle, members: Members, now: float) -> froz
     if _others_are_nominated(cycle, members):
         found.add(NOMINATED_PODS)
     kinds = dict(zip(kinds_of(cycle.state, members), members, strict=True))
-    if len(kinds) > _MOST_KINDS:
+    if len(kinds) > MOST_KINDS:
         return frozenset(found).union(*(profile.enabled for profile, _ in members))
     nodes = cycle.state.nodes
     alive = nodes.alive[: nodes.size]

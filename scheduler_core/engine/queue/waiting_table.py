@@ -24,7 +24,7 @@ RECLAIMING: Final = frozenset({WITHIN_MIN, RECLAIM, FAIR_MOVE})
 
 _FIRST: Final = 64
 # Bytes of NodesOfKinds; kinds beyond it count as if they could use every node.
-_MOST_BYTES: Final = 16 * 2**20
+MOST_BYTES: Final = 16 * 2**20
 
 
 class NodesOfKinds:
@@ -95,7 +95,7 @@ class NodesOfKinds:
             return True
         rows = max(have_rows, rows if rows <= have_rows else max(_FIRST, 2 * rows))
         slots = have_slots if slots <= have_slots else slots + slots // 4
-        if rows * slots > _MOST_BYTES:
+        if rows * slots > MOST_BYTES:
             return False
         grown: Bool = np.ones((rows, slots), dtype=np.bool_)
         grown[:have_rows, :have_slots] = self._ok

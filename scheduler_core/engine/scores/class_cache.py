@@ -15,9 +15,9 @@ from scheduler_core.framework.status import Bits
 from scheduler_core.state.cluster import ClusterState
 
 # The cache is limited to these bytes, but holds at least so many classes.
-_MAX_BYTES: Final = 64 * 2**20
-_MIN_CACHED_CLASSES: Final = 16
-_MAX_STATICS: Final = 64
+MAX_BYTES: Final = 64 * 2**20
+MIN_CACHED_CLASSES: Final = 16
+MAX_STATICS: Final = 64
 
 
 class ClassCache:
@@ -108,7 +108,7 @@ class ClassCache:
         """Add a class; the least recently used ones make room for it."""
         self._classes[signature] = self._answer = scores
         self._users[scores.static.serial] += 1
-        while self._weight > _MAX_BYTES and len(self._classes) > _MIN_CACHED_CLASSES:
+        while self._weight > MAX_BYTES and len(self._classes) > MIN_CACHED_CLASSES:
             self._drop(next(iter(self._classes)))
 
     def _weigh(self, signature: Hashable, scores: NodeScores) -> None:
@@ -139,7 +139,7 @@ class ClassCache:
         found = self._statics.get(key)
         if found is None:
             found = self._statics[key] = StaticScores(profile, self._own_cycle(profile, cycle), self._calls)
-            while len(self._statics) > _MAX_STATICS:
+            while len(self._statics) > MAX_STATICS:
                 self._statics.popitem(last=False)
         else:
             self._statics.move_to_end(key)

@@ -28,9 +28,9 @@ from scheduler_core.state.neighbours.selections import Selection
 
 # Most nodes to try, and most of them in the same domains.
 MOST_NODES: Final = 16
-_PER_DOMAIN: Final = 4
+PER_DOMAIN: Final = 4
 # Most pods of a domain to consider as victims, the least important first.
-_MOST_PODS: Final = 256
+MOST_PODS: Final = 256
 
 
 class _Conflict(NamedTuple):
@@ -96,7 +96,7 @@ class Conflicts:
         tried: Counter[tuple[int, ...]] = Counter()
         for slot in slots[np.lexsort((names[slots], lacks[slots], price[slots]))].tolist():
             domain = tuple(int(item.domains.raw[slot]) for item in self._all)
-            if tried[domain] < _PER_DOMAIN:
+            if tried[domain] < PER_DOMAIN:
                 tried[domain] += 1
                 yield slot
             if tried.total() >= MOST_NODES:
@@ -155,7 +155,7 @@ class Conflicts:
         wanted = self._near(slot) & self._eligible
         if whole_node:
             wanted |= self._eligible & (table.slot[:size] == slot)
-        return table.removal_order(wanted)[:_MOST_PODS]
+        return table.removal_order(wanted)[:MOST_PODS]
 
     def leaving(self, slot: int) -> list[str]:
         """Uids of leaving pods that conflict with a node."""

@@ -26,8 +26,8 @@ FLAWS: Final = 3
 # Every victim adds at least 1 to the sum, also one of negative priority (as in kube-scheduler).
 PRIORITY_OFFSET: Final = 2**31
 NO_VICTIM: Final = np.iinfo(np.int64).min
-_FIRST_BLOCK: Final = 64
-_LARGEST_BLOCK: Final = 1024
+FIRST_BLOCK: Final = 64
+LARGEST_BLOCK: Final = 1024
 
 
 class CandidateMatrix:
@@ -146,7 +146,7 @@ class Bounds:
         suffice, and the others need not be sorted.
         """
         within = np.flatnonzero(self._reach == 0)
-        beyond, length = np.flatnonzero(self._reach), _FIRST_BLOCK
+        beyond, length = np.flatnonzero(self._reach), FIRST_BLOCK
         while len(within):
             tops, last = self._top[within], min(length, len(within)) - 1
             limit = np.partition(tops, last)[last]
@@ -158,13 +158,13 @@ class Bounds:
             elif len(beyond):
                 others = (float(self._reach[beyond].min()),)
             yield from self._parts(order, length, others)
-            length = min(4 * length, _LARGEST_BLOCK)
+            length = min(4 * length, LARGEST_BLOCK)
         yield from self._parts(self._sorted(beyond), length, None)
 
     def _parts(self, order: Rows, length: int, others: Cost | None) -> Iterator[tuple[Rows, Cost | None]]:
         while len(order):
             block, order = order[:length], order[length:]
-            length = min(4 * length, _LARGEST_BLOCK)
+            length = min(4 * length, LARGEST_BLOCK)
             yield block, self.cost(int(order[0])) if len(order) else others
 
     def _sorted(self, positions: Rows) -> Rows:

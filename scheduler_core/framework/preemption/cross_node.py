@@ -27,7 +27,7 @@ from scheduler_core.framework.preemption.victim_costs import MOST_CANDIDATES, Vi
 from scheduler_core.state.placed.pods import PodTable
 
 # Candidates that are tested at once; most are never tested.
-_CHUNK: Final = 1024
+CHUNK: Final = 1024
 
 
 class ClusterCandidates:
@@ -101,8 +101,8 @@ class ClusterCandidates:
         left, found = need.copy(), set[int]()
         for stage in stages:
             for late in (False, True) if self._budgets else (False,):
-                for start in range(0, len(rows), _CHUNK):
-                    for row in books.may_go(rows[start : start + _CHUNK], left, stage).tolist():
+                for start in range(0, len(rows), CHUNK):
+                    for row in books.may_go(rows[start : start + CHUNK], left, stage).tolist():
                         if not (left > 0).any():
                             return np.array(list(found), dtype=np.int64)
                         still = len(books.may_go(np.array([row]), left, stage)) and row not in found

@@ -18,7 +18,7 @@ from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.victim_costs import MOST_CANDIDATES, VictimCosts, best_subset
 
 # Most lanes that are decided one by one if the stages over all lanes found no victims.
-_MOST_SINGLE_LANES: Final = 512
+MOST_SINGLE_LANES: Final = 512
 # Most lanes for which all subsets of their candidates are compared.
 MOST_EXACT_LANES: Final = 32
 
@@ -76,7 +76,7 @@ class CheapestFirst:
 
     def _in_order(self, *, rest: bool = False) -> Iterator[Offer]:
         """The victims of a block of nodes are computed only if its bound is below the cheapest offer."""
-        left = _MOST_SINGLE_LANES if rest else len(self._bounds.lanes)
+        left = MOST_SINGLE_LANES if rest else len(self._bounds.lanes)
         offers: list[tuple[Cost, CandidateLanes, int]] = []
         for block, others in self._bounds.blocks():
             offers += self._offers(self._bounds.lanes[block[:left]], rest=rest)

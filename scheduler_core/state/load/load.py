@@ -20,7 +20,7 @@ from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.state.placement import Placement
 
 # Most problems to remember, so that each is reported once; the oldest are forgotten.
-_MAX_KNOWN_PROBLEMS: Final = 4096
+MAX_KNOWN_PROBLEMS: Final = 4096
 
 
 class LoadIndex:
@@ -110,7 +110,7 @@ class LoadIndex:
         key = (problem.kind, problem.namespace, problem.name, problem.annotation)
         if self._known_problems.get(key) == problem.value:
             return
-        if len(self._known_problems) >= _MAX_KNOWN_PROBLEMS:
+        if len(self._known_problems) >= MAX_KNOWN_PROBLEMS:
             del self._known_problems[next(iter(self._known_problems))]
         self._known_problems[key] = problem.value
         self._new_problems.append(problem)

@@ -14,14 +14,14 @@ from scheduler_core.state.nodes.table import NodeTable
 
 # Every node is a domain of its own under this key; no label key is empty.
 EACH_NODE: Final = ""
-_MAX_DOMAINS: Final = 256
+MAX_DOMAINS: Final = 256
 # Sample nodes per domain for a first test, used where there are few domains.
 _SAMPLES: Final = 8
 _FEW_DOMAINS: Final = 64
 # Of 4 bytes each.
 _MAX_CELLS: Final = 8_000_000
 # Counts over few domains have few cells, and each is looked at when a pod comes or goes.
-_MAX_COUNTS: Final = 8192
+MAX_COUNTS: Final = 8192
 # Shared by all keys that no node has: pods may name any number of keys without a domain.
 _NOWHERE: Final = "\0"
 
@@ -95,7 +95,7 @@ class DomainCache:
             held.position = position
             return held
         self._held[key, rule] = made
-        if len(self._held) > _MAX_DOMAINS:
+        if len(self._held) > MAX_DOMAINS:
             self._held.popitem(last=False)
         return made
 
@@ -178,7 +178,7 @@ class CountCache:
         made = owner.counts[domains.key] = DomainCounts(owner, domains)
         self._recent[made] = None
         self._cells += len(made.sums)
-        while (self._cells > self._limit or len(self._recent) > _MAX_COUNTS) and len(self._recent) > 1:
+        while (self._cells > self._limit or len(self._recent) > MAX_COUNTS) and len(self._recent) > 1:
             oldest = next(iter(self._recent))
             self._forget(oldest)
             del oldest.owner.counts[oldest.domains.key]

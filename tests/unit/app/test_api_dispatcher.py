@@ -133,7 +133,7 @@ def run(writes: list[MusterError | None], reads: list[Any], decision: Placed | N
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(effects_module, "_REPEAT_DELAYS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(effects_module, "REPEAT_DELAYS", (0.0, 0.0, 0.0))
 
 
 Case = tuple[str, list[MusterError | None], list[Any], int, str]

@@ -121,7 +121,7 @@ def test_many_unknown_tokens_hold_few_threads_and_keep_out_no_known_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The API server is slow, and strangers send one token after the other."""
-    monkeypatch.setattr("scheduler_core.app.delegated_auth._WAIT_SECONDS", 60.0)
+    monkeypatch.setattr("scheduler_core.app.delegated_auth.WAIT_SECONDS", 60.0)
     resumed = threading.Event()
     server = Answers()
     gate = DelegatedAuthorizer(server)

@@ -52,7 +52,7 @@ def test_a_reader_gets_what_changed_since_it_looked() -> None:
 
 
 def test_a_reader_that_is_too_far_behind_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_KEEP", 4)
+    monkeypatch.setattr(changes, "KEEP", 4)
     log = ChangeLog()
     for slot in range(20):
         log.append(slot)

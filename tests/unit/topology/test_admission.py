@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_core.model.groups.topology import LARGEST_SIZE, TopologySpec, parse_constraints
-from scheduler_core.topology.admission import FLAT, TopologyRequest, _flat, refusals
+from scheduler_core.topology.admission import FLAT, TopologyRequest, flat_tree, refusals
 from scheduler_core.topology.constraints import LevelRule, parse_rules
 
 RACKS = TopologySpec("t", ("cpu",), ("rack", "node"), (("r0", "n0"), ("r0", "n1"), ("r1", "n2")))
@@ -83,10 +83,10 @@ def test_a_group_larger_than_any_is_refused_before_it_costs_anything(size: int, 
 
 
 def test_levels_of_the_same_width_share_a_tree() -> None:
-    _flat.cache_clear()
+    flat_tree.cache_clear()
     labels = [f"label-{number}" for number in range(15)]
     assert said({level: {"max": 1} for level in (*labels, "node")}, 100, labels=" ".join(labels)) == []
-    assert _flat.cache_info().misses == 1
+    assert flat_tree.cache_info().misses == 1
 
 
 def splits(rule: LevelRule, size: int) -> bool:

@@ -76,7 +76,7 @@ def test_nominated_pods_stand_in_the_way_if_they_are_others(name: str, told: boo
 def test_beyond_the_bound_of_kinds_every_plugin_counts_as_refusing(
     kinds: int, all_of_them: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cycle, "_MOST_KINDS", 2)
+    monkeypatch.setattr(cycle, "MOST_KINDS", 2)
     made = GangScheduler([4], g=1)
     (profile,) = made.scheduler.profiles.values()
     found = asked(made, *(member(f"m{number}", cpu=number + 1) for number in range(kinds)), member("last"))

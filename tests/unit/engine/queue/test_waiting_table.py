@@ -168,7 +168,7 @@ def test_a_kind_uses_the_nodes_that_its_filters_pass_until_one_changes() -> None
 
 
 def test_kinds_beyond_the_bound_count_as_if_every_node_were_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_table, "_MOST_BYTES", 100)
+    monkeypatch.setattr(waiting_table, "MOST_BYTES", 100)
     nodes = NodesOfKinds(ChangeLog())
     row = nodes.use("a")
     nodes.learn(row, 1, np.zeros(1000, dtype=np.bool_))

@@ -267,8 +267,8 @@ def test_scores_of_use_that_skip_do_not_count() -> None:
 
 def cache(nodes: int, monkeypatch: pytest.MonkeyPatch, size: int) -> Bench:
     """One that keeps so many bytes, where a class takes 100."""
-    monkeypatch.setattr("scheduler_core.engine.scores.class_cache._MAX_BYTES", size)
-    monkeypatch.setattr("scheduler_core.engine.scores.class_cache._MIN_CACHED_CLASSES", 2)
+    monkeypatch.setattr("scheduler_core.engine.scores.class_cache.MAX_BYTES", size)
+    monkeypatch.setattr("scheduler_core.engine.scores.class_cache.MIN_CACHED_CLASSES", 2)
     monkeypatch.setattr(NodeScores, "nbytes", 100)
     monkeypatch.setattr(StaticScores, "nbytes", 0)
     return Bench(*[(40, 9)] * nodes)
@@ -302,7 +302,7 @@ def test_some_classes_are_kept_however_many_nodes_there_are(monkeypatch: pytest.
 
 
 def test_static_parts_that_were_not_used_for_longest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler_core.engine.scores.class_cache._MAX_STATICS", 2)
+    monkeypatch.setattr("scheduler_core.engine.scores.class_cache.MAX_STATICS", 2)
     bench = Bench(*[(40, 9)] * 4)
 
     def asks(kind: str, cpu: int) -> int:

@@ -178,7 +178,7 @@ def test_nodes_come_in_the_order_of_how_many_must_go(batch: int, monkeypatch: py
         rng = random.Random(seed)
         given = drawn(rng)
         per_domain, most = rng.choice(((1, 16), (2, 3), (4, 16)))
-        monkeypatch.setattr(conflicts, "_PER_DOMAIN", per_domain)
+        monkeypatch.setattr(conflicts, "PER_DOMAIN", per_domain)
         monkeypatch.setattr(conflicts, "MOST_NODES", most)
         state = given.state()
         found, by_row = asked(given, state)
@@ -233,7 +233,7 @@ def test_of_a_crowded_domain_the_least_important_are_looked_at(monkeypatch: pyte
     term = Term("zone", "x", ("a",))
     running = tuple(Runs(f"v{i}", "a", "x", "n0", eligible=True, priority=i) for i in range(4))
     given = Given({"n0": "z1"}, running, Runs("p", "a", "y", avoids=(term,)))
-    monkeypatch.setattr(conflicts, "_MOST_PODS", 3)
+    monkeypatch.setattr(conflicts, "MOST_PODS", 3)
     found, by_row = asked(given, given.state())
     assert [by_row[row].name for row in found.rows(0, whole_node=False).tolist()] == ["v0", "v1", "v2"]
 

@@ -76,8 +76,8 @@ def test_bounds_are_what_sums_say(batch: int, monkeypatch: pytest.MonkeyPatch) -
         rng = random.Random(seed)
         given, lacks, ranks = drawn(rng)
         block, largest = rng.choice(((1, 2), (2, 3), (64, 1024)))
-        monkeypatch.setattr(cost_bounds, "_FIRST_BLOCK", block)
-        monkeypatch.setattr(cost_bounds, "_LARGEST_BLOCK", largest)
+        monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", block)
+        monkeypatch.setattr(cost_bounds, "LARGEST_BLOCK", largest)
         field, deficit, names = arrays(given, lacks, ranks)
         found = Bounds(field, loans_of(field.table, given.demand(field.table)), deficit, names)
         blocks = list(found.blocks())
@@ -105,8 +105,8 @@ def test_bounds_are_what_sums_say(batch: int, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_first_block_is_as_long_as_its_limit_and_then_they_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost_bounds, "_FIRST_BLOCK", 2)
-    monkeypatch.setattr(cost_bounds, "_LARGEST_BLOCK", 16)
+    monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", 2)
+    monkeypatch.setattr(cost_bounds, "LARGEST_BLOCK", 16)
     running = tuple(Runs(f"v{slot}", "b", slot, (1, 0, 0), slot // 13) for slot in range(26))
     given = Given(running, slots=26)
     field, deficit, names = arrays(given, [(1, 0, 0)] * 26, list(range(26)))
@@ -175,7 +175,7 @@ def test_flaws_are_offered_only_where_no_set_is_without_them(
     for seed in range(batch, 200, 5):
         rng = random.Random(5000 + seed)
         given, lacks, ranks = drawn(rng)
-        monkeypatch.setattr(cost_bounds, "_FIRST_BLOCK", rng.choice((1, 2, 64)))
+        monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", rng.choice((1, 2, 64)))
         found = offers(given, lacks, ranks)
         told = f"seed {seed}: {given}, {lacks}"
         assert [cost for cost, _, _ in found] == sorted(cost for cost, _, _ in found), told
@@ -225,7 +225,7 @@ def test_where_no_node_is_decided_exactly_the_order_of_removal_decides(
     for seed in range(batch, 150, 5):
         rng = random.Random(9000 + seed)
         given, lacks, ranks = drawn(rng)
-        monkeypatch.setattr(cost_bounds, "_FIRST_BLOCK", rng.choice((1, 2, 64)))
+        monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", rng.choice((1, 2, 64)))
         assert offers(given, lacks, ranks) == by_order_alone(given, lacks, ranks), f"seed {seed}: {given}"
 
 
@@ -255,9 +255,9 @@ def test_only_so_many_nodes_are_searched_for_what_borrows_nothing_that_lacks(
     given, lacks = alike(8, 0, 0, 1)
     monkeypatch.setattr(node_order, "MOST_EXACT_LANES", 0)
     for most in (1, 2, 3, 5, 8, 9):
-        monkeypatch.setattr(node_order, "_MOST_SINGLE_LANES", most)
+        monkeypatch.setattr(node_order, "MOST_SINGLE_LANES", most)
         for block in (1, 2, 64):
-            monkeypatch.setattr(cost_bounds, "_FIRST_BLOCK", block)
+            monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", block)
             assert [slot for _, slot, _ in offers(given, lacks, list(range(8)))] == list(range(8))[:most]
 
 

@@ -238,7 +238,7 @@ def mask(contended: list[int]) -> np.ndarray:
 def test_the_rest_is_taken_from_the_least_important_up(
     batch: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cross_node, "_CHUNK", chunk)
+    monkeypatch.setattr(cross_node, "CHUNK", chunk)
     for seed in range(batch, 120, 5):
         rng = random.Random(seed)
         given = some(rng, most=4)

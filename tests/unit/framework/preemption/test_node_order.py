@@ -57,7 +57,7 @@ def everything_at_once(
 @pytest.mark.parametrize("block", [1, 64])
 @pytest.mark.parametrize("seed", range(60))
 def test_cheapest_first_is_the_order_of_all(seed: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost_bounds, "_FIRST_BLOCK", block)
+    monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", block)
     rng = random.Random(seed)
     state = full_cluster(rng)
     reclaims = rng.random() < 0.5

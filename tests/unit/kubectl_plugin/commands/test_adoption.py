@@ -257,7 +257,7 @@ def test_a_server_dry_run_changes_nothing(capsys: pytest.CaptureFixture[str]) ->
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where pods are kept while they are made anew."""
     monkeypatch.setattr(adoption.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(adoption, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(adoption, "PAUSE_SECONDS", 0.0)
     return tmp_path
 
 

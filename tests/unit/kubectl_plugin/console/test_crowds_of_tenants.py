@@ -62,16 +62,16 @@ def large(world: World) -> WaitingQueue:
 
 def test_a_child_has_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     questions = Questions(Scene().watch.cluster)
-    monkeypatch.setattr("kubectl_plugin.console.cluster.questions._MOST_MEMORY", 64 << 20)
+    monkeypatch.setattr("kubectl_plugin.console.cluster.questions.MOST_MEMORY", 64 << 20)
     with pytest.raises(QuestionRefused, match=r"^it: it needs more than 64 MiB of memory$"):
         questions.ask("it", large, WaitingQueue, seconds=30)
-    monkeypatch.setattr("kubectl_plugin.console.cluster.questions._MOST_MEMORY", 1 << 30)
+    monkeypatch.setattr("kubectl_plugin.console.cluster.questions.MOST_MEMORY", 1 << 30)
     assert questions.ask("it", large, WaitingQueue, seconds=30) == WaitingQueue()
 
 
 def test_a_few_lines_that_stand_for_millions_of_pods_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """They end by the limit of time or of memory, and the console goes on."""
-    monkeypatch.setattr("kubectl_plugin.console.pages.what_if._SECONDS", 1.0)
+    monkeypatch.setattr("kubectl_plugin.console.pages.what_if.MOST_SECONDS", 1.0)
     scene = Scene([make_node("n").allocatable(cpu=1).dict()])
     with scene.as_viewer(Viewer("boss")) as client:
         reply = client.post("/what-if", data={"manifest": "".join(job(n, 10_000) for n in range(200))})

@@ -83,7 +83,7 @@ def test_a_cluster_that_is_read_while_rights_are_asked_for_has_its_namespaces_as
 
 
 def test_without_the_cluster_the_answer_says_when_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "_FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(web, "FIRST_SECONDS", 0.0)
     with Starting().app.test_client() as client:
         for form in ("", "?format=json"):
             answer = client.get(f"/now{form}", headers=TENANT)

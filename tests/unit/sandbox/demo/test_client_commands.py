@@ -120,7 +120,7 @@ def test_objects_are_applied_waited_for_and_deleted(commands: ClientCommands, ob
 def test_what_does_not_become_ready_ends_the_wait(
     commands: ClientCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_WITHIN_SECONDS", 0.1)
+    monkeypatch.setattr(module, "WITHIN_SECONDS", 0.1)
     commands.run("kubectl apply -f two.yaml")
     with pytest.raises(CommandTooSlow):
         commands.run("kubectl wait -n x --for=condition=Ready pod --all")

@@ -48,8 +48,8 @@ def test_rows_are_what_was_printed(capsys: pytest.CaptureFixture[str]) -> None:
     ids=["lines in a pipe", "one line on a terminal, which is erased"],
 )
 def test_a_long_wait_is_told(monkeypatch: pytest.MonkeyPatch, out: Terminal, begins: str, ends: str) -> None:
-    monkeypatch.setattr(module, "_PIPE_SECONDS", 0.01)
-    monkeypatch.setattr(module, "_TERMINAL_SECONDS", 0.01)
+    monkeypatch.setattr(module, "PIPE_SECONDS", 0.01)
+    monkeypatch.setattr(module, "TERMINAL_SECONDS", 0.01)
     monkeypatch.setattr(module.sys, "stdout", out)
     with Screen().waiting("waiting for pods"):
         assert out.told.wait(20)

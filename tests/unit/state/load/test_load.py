@@ -240,7 +240,7 @@ def problem(name: str, value: str = "x") -> AnnotationProblem:
 
 
 def test_a_problem_is_told_once_and_again_with_another_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "_MAX_KNOWN_PROBLEMS", 2)
+    monkeypatch.setattr(load, "MAX_KNOWN_PROBLEMS", 2)
     state = ClusterState()
     index = LoadIndex(state.nodes, state.placed)
     for found in (problem("a"), problem("a"), problem("a", "y"), problem("b")):

@@ -92,7 +92,7 @@ def test_domains_among_chosen_nodes(count: int) -> None:
 
 
 def test_domains_that_were_not_asked_for_longest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(domains_module, "_MAX_DOMAINS", 2)
+    monkeypatch.setattr(domains_module, "MAX_DOMAINS", 2)
     state = ClusterState()
     state.put_node(make_node("n0").allocatable(cpu=9).labels(a="1", b="1", c="1").obj())
     cache = DomainCache(state.nodes)
@@ -115,7 +115,7 @@ def test_keys_that_no_node_has_share_their_domains_until_one_has_them() -> None:
 
 
 def test_counts_over_few_domains_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(domains_module, "_MAX_COUNTS", 3)
+    monkeypatch.setattr(domains_module, "MAX_COUNTS", 3)
     state = cluster("x")
     for number in range(9):
         selector = Selector((Requirement(f"k{number}", EXISTS),))

@@ -26,7 +26,7 @@ from webhook.http import review_endpoint
 from webhook.http.app import create_app
 from webhook.http.body import MAX_BODY
 from webhook.http.health import Lifecycle, health_server
-from webhook.http.server import WebhookServer, _private_file
+from webhook.http.server import WebhookServer, private_file
 from webhook.metrics import WebhookMetrics
 from webhook.policy.review_dispatcher import ReviewDispatcher
 from webhook.view.cache import Cache
@@ -290,7 +290,7 @@ def test_key_can_be_read_only_while_it_is_needed(
         monkeypatch.delattr(os, "memfd_create", raising=False)
     elif not hasattr(os, "memfd_create"):
         pytest.skip("this system has no files in memory")
-    with _private_file(b"key") as name:
+    with private_file(b"key") as name:
         assert Path(name).read_bytes() == b"key"
         assert len(list(tmp_path.iterdir())) == (0 if in_memory else 1)
         assert in_memory or stat.S_IMODE(Path(name).stat().st_mode) == 0o600
