@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import os
 import platform
-import socket
 import ssl
 import subprocess
 import sys
@@ -26,6 +25,7 @@ import aiohttp
 import msgspec
 
 from sandbox.api.server import ServerOptions, serve
+from sandbox.ports import free_port
 
 TOKEN = "benchmark"
 POD: dict[str, Any] = {
@@ -134,13 +134,6 @@ async def measure(directory: Path, pods: int, clients: int, connections: int) ->
         rows.append(("events to a live watch", await watching, 2 * total))
     rows.append(("first events of a new watch", await count_events(directory, total), total))
     return rows
-
-
-def free_port() -> int:
-    """A free port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
+from sandbox.ports import free_port
 from sandbox.real.control_plane import end_process
 from scheduler_core.model.names import MUSTER_SCHEDULER
-from tests.support.clusters.scheduler import free_port
 from tests.tools.build import have
 
 MUSTER, PEER = "Muster", "kube-scheduler"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -13,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +21,7 @@ from typing import Final, Self, TypeVar
 from sandbox.certificates import write_certificates
 from sandbox.kubeconfig import write_kubeconfig
 from sandbox.objects import now
+from sandbox.ports import free_port
 from scheduler_core.errors import ConfigError, MusterError
 
 HOST: Final = "127.0.0.1"
@@ -117,7 +117,7 @@ class ControlPlane:
         return "\n".join((self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-lines:])
 
     def _start_etcd(self, binary: Path) -> str:
-        client, peer = (f"http://{HOST}:{port}" for port in free_ports(2))
+        client, peer = (f"http://{HOST}:{free_port()}" for _ in range(2))
         process = self._start(
             "etcd",
             binary,
@@ -139,7 +139,7 @@ class ControlPlane:
         if self._port:
             self._start_apiserver_on(self._port, binary, store)
         else:
-            _on_free_ports(lambda: self._start_apiserver_on(free_ports(1)[0], binary, store))
+            _on_free_ports(lambda: self._start_apiserver_on(free_port(), binary, store))
 
     def _start_apiserver_on(self, port: int, binary: Path, store: str) -> None:
         self.url = f"https://{HOST}:{port}"
@@ -216,17 +216,6 @@ def _on_free_ports(start: Callable[[], T]) -> T:
         with suppress(AddressInUse):
             return start()
     return start()
-
-
-def free_ports(count: int) -> list[int]:
-    """Distinct free ports; they are reserved together and then released."""
-    with ExitStack() as held:
-        ports = []
-        for _ in range(count):
-            probe = held.enter_context(closing(socket.socket()))
-            probe.bind((HOST, 0))
-            ports.append(probe.getsockname()[1])
-        return ports
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:

@@ -9,7 +9,8 @@ from typing import Final
 
 from sandbox.initial_objects import read_definitions
 from sandbox.objects import Obj
-from sandbox.real.control_plane import HOST, ControlPlane, free_ports, programs_in
+from sandbox.ports import free_port
+from sandbox.real.control_plane import HOST, ControlPlane, programs_in
 
 MANAGER: Final = "kube-controller-manager"
 JOBSET: Final = "jobset"
@@ -59,9 +60,8 @@ def manager_command(program: Path, server: ControlPlane, *, heartbeats: bool = T
         f"--kubeconfig={server.kubeconfig}",
         f"--root-ca-file={server.ca_file}",
         f"--service-account-private-key-file={server.folder / 'server.key'}",
-        f"--cert-dir={server.folder / MANAGER}",
-        f"--secure-port={free_ports(1)[0]}",
-        f"--bind-address={HOST}",
+        # Nobody asks for its metrics.
+        "--secure-port=0",
         "--leader-elect=false",
         "--kube-api-qps=200",
         "--kube-api-burst=400",
@@ -79,5 +79,5 @@ def jobset_command(program: Path, server: ControlPlane) -> list[str]:
     for source, target in (("server.crt", "tls.crt"), ("server.key", "tls.key")):
         (certificates / target).write_bytes((server.folder / source).read_bytes())
     config = server.folder / "jobset.yaml"
-    config.write_text(_JOBSET_CONFIG.format(host=HOST, port=free_ports(1)[0], certificates=certificates))
+    config.write_text(_JOBSET_CONFIG.format(host=HOST, port=free_port(), certificates=certificates))
     return [str(program), f"--kubeconfig={server.kubeconfig}", f"--config={config}"]
