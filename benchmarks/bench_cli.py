@@ -11,11 +11,9 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -23,6 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from benchmarks.support.row import Row
+from tests.support.stand_in_server import StandInHandler, standing_in
 
 PROGRAM = Path(sys.executable).parent / "kubectl-elasticquota"
 QUOTAS = 1000
@@ -75,9 +74,7 @@ def served(content: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """URL of a server with paged lists of some kinds; lists of other kinds are empty."""
     encoded = {plural: [msgspec.json.encode(item) for item in items] for plural, items in content.items()}
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(StandInHandler):
         def do_GET(self) -> None:
             url = urlsplit(self.path)
             query = parse_qs(url.query)
@@ -87,20 +84,10 @@ def served(content: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
             token = str(end) if end < len(items) else ""
             head = json.dumps({"resourceVersion": "1", "continue": token}).encode()
             body = b'{"metadata":%s,"items":[%s]}' % (head, b",".join(items[start:end]))
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(200, body)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """No request log."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with standing_in(Handler) as url:
+        yield url
 
 
 def quickest_seconds(command: list[str], environment: dict[str, str], runs: int) -> float:

@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -27,6 +26,7 @@ import msgspec
 
 from benchmarks.bench_cli import CREATED, PROGRAM, write_kubeconfig
 from benchmarks.support.row import Row
+from tests.support.stand_in_server import StandInHandler, StandInServer
 
 _REFRESHES = 20
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -134,9 +134,7 @@ class WatchedServer:
         self._version = 1
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Handler(StandInHandler):
             def do_GET(self) -> None:
                 url = urlsplit(self.path)
                 query = parse_qs(url.query)
@@ -146,27 +144,20 @@ class WatchedServer:
                 else:
                     outer.page(self, plural, query)
 
-            def log_message(self, format: str, *args: Any) -> None:
-                """No request log."""
+        self._http = StandInServer(Handler)
+        self._http.start()
+        self.url = f"http://127.0.0.1:{self._http.port}"
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
-
-    def page(self, handler: BaseHTTPRequestHandler, plural: str, query: dict[str, list[str]]) -> None:
+    def page(self, handler: StandInHandler, plural: str, query: dict[str, list[str]]) -> None:
         """One page of a list."""
         items = self.lists.get(plural, [])
         start = int(query.get("continue", ["0"])[0])
         end = start + int(query.get("limit", [str(len(items))])[0])
         head = json.dumps({"resourceVersion": "1", "continue": str(end) if end < len(items) else ""}).encode()
         body = b'{"metadata":%s,"items":[%s]}' % (head, b",".join(items[start:end]))
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
+        handler.answer(200, body)
 
-    def stream(self, handler: BaseHTTPRequestHandler, plural: str) -> None:
+    def stream(self, handler: StandInHandler, plural: str) -> None:
         """A watch: what is changed from now on."""
         changes: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         with self._lock:

@@ -211,6 +211,8 @@ class _Handler(BaseHTTPRequestHandler):
     owner: HealthServer
     timeout = _CLIENT_SECONDS
     protocol_version = "HTTP/1.1"
+    # Head and body are two writes: the body must not wait until the client acknowledges the head.
+    disable_nagle_algorithm = True
     sys_version = ""
 
     def do_GET(self) -> None:

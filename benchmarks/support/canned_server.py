@@ -7,10 +7,8 @@ The benchmark supplies the watch events; writes are accepted and dropped, bindin
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, Self
@@ -19,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from scheduler_core.kube.paging import PAGE_SIZE
+from tests.support.stand_in_server import StandInHandler, StandInServer
 
 PODS_PATH: Final = "/api/v1/pods"
 # What all lists are of; what a watch says is of later versions.
@@ -134,17 +133,12 @@ def running_cluster(nodes: int, pods: int) -> dict[str, list[bytes]]:
     }
 
 
-class CannedServer(ThreadingHTTPServer):
+class CannedServer(StandInServer):
     """Context manager of the server; clients use `server.kubeconfig`.
 
     `lists` are pages by path; lists of other kinds are empty. `on_bind(key, node)` is called for each binding
     on the thread of its connection.
     """
-
-    daemon_threads = True
-    block_on_close = False
-    # All watches begin at once; who finds no place here tries again after a second, or three.
-    request_queue_size = 64
 
     def __init__(
         self, lists: dict[str, list[bytes]], on_bind: Callable[[str, str], None] = lambda key, node: None
@@ -153,12 +147,12 @@ class CannedServer(ThreadingHTTPServer):
         self.nothing = pages(0, node)
         self.on_bind = on_bind
         self._lines: dict[str, SimpleQueue[bytes]] = {}
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.kubeconfig = Path(tempfile.mkdtemp()) / "kubeconfig"
         self.kubeconfig.write_text(_KUBECONFIG.format(port=self.server_address[1]))
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -176,15 +170,10 @@ class CannedServer(ThreadingHTTPServer):
         return self._lines.setdefault(path, SimpleQueue())
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(StandInHandler):
     # Head and body of an answer go out in one packet.
     wbufsize = -1
-    disable_nagle_algorithm = True
     server: CannedServer
-
-    def log_message(self, format: str, *args: Any) -> None:
-        return
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
@@ -210,11 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(self.headers["Content-Length"]))
 
     def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.answer(status, body, {"Content-Type": "application/json"})
         self.wfile.flush()
 
     def _watch(self, path: str) -> None:

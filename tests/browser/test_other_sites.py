@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import pytest
@@ -15,6 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import Viewed
 from tests.support.console_session import BIN, ConsoleProcess
+from tests.support.stand_in_server import StandInHandler, standing_in
 from tests.support.view_cluster import team
 
 pytestmark = pytest.mark.timeout(240)
@@ -39,25 +37,12 @@ READ = """async url => {
 def site(body: str) -> Iterator[str]:
     """A page of somebody else, on another port; its address."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(StandInHandler):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(body.encode())
+            self.answer(200, body.encode(), {"Content-Type": "text/html"})
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """The test's output is not theirs."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with standing_in(Handler) as url:
+        yield url
 
 
 def test_the_link_lets_one_browser_in_once(standing: Viewed, browser: Browser) -> None:

@@ -7,16 +7,18 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.stand_in_server import StandInHandler, StandInServer
 
 # What a call is answered: something for JSON, bytes as they are, or a function that speaks for itself.
 Act = Callable[["Handler", Any], Any]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(StandInHandler):
     """One call. `hold` waits until the test ends; nobody waits for longer."""
 
+    protocol_version = "HTTP/1.0"
     server: ExtenderServer
 
     def do_POST(self) -> None:
@@ -32,33 +34,24 @@ class Handler(BaseHTTPRequestHandler):
                 self.say(said if isinstance(said, bytes) else json.dumps(said).encode())
 
     def say(self, text: bytes, status: int = 200) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
+        self.answer(status, text)
 
     def hold(self, seconds: float | None = None) -> bool:
         return self.server.ended.wait(30.0 if seconds is None else seconds)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        return
 
-
-class ExtenderServer(ThreadingHTTPServer):
+class ExtenderServer(StandInServer):
     """`acts` by verb, `calls` as (path, body) in their order; `url` is its urlPrefix."""
 
-    daemon_threads = True
-    request_queue_size = 64
-
     def __init__(self, context: ssl.SSLContext | None = None, **acts: Act) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.acts: dict[str, Act] = acts
         self.calls: list[tuple[str, Any]] = []
         self.ended = threading.Event()
         if context is not None:
             self.socket = context.wrap_socket(self.socket, server_side=True)
         scheme = "https" if context is not None else "http"
-        self.url = f"{scheme}://127.0.0.1:{self.server_port}/base"
+        self.url = f"{scheme}://127.0.0.1:{self.port}/base"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         return
@@ -67,14 +60,12 @@ class ExtenderServer(ThreadingHTTPServer):
 @contextmanager
 def extender_server(context: ssl.SSLContext | None = None, **acts: Act) -> Iterator[ExtenderServer]:
     with ExtenderServer(context, **acts) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
+        server.start()
         try:
             yield server
         finally:
             server.ended.set()
             server.shutdown()
-            thread.join(5.0)
 
 
 def names_in(body: Any) -> list[str]:

@@ -61,6 +61,28 @@ def test_pages_are_served_over_http_and_unknown_ones_are_named() -> None:
         server.stop()
 
 
+def test_the_body_does_not_wait_for_an_acknowledgement_of_the_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Nagle's algorithm it does, for up to 40 ms."""
+    waits: list[bool] = []
+    send = socket.socket.sendall
+
+    def sendall(sock: socket.socket, data: bytes) -> None:
+        if data.startswith((b"HTTP/1.1", b"x")):
+            waits.append(not sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        send(sock, data)
+
+    monkeypatch.setattr(socket.socket, "sendall", sendall)
+    server = HealthServer("127.0.0.1", 0, {}, {"/metrics": lambda: (TEXT, b"x" * 100_000)})
+    server.start()
+    try:
+        with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as answer:
+            assert len(answer.read()) == 100_000
+    finally:
+        server.stop()
+    assert waits
+    assert not any(waits)
+
+
 def test_a_port_in_use_is_an_error_with_its_address() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as holder:
         port = holder.getsockname()[1]

@@ -5,36 +5,23 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-HOST = "127.0.0.1"
+from tests.support.stand_in_server import StandInHandler, StandInServer
 
 
-class Listener(ThreadingHTTPServer):
+class Listener(StandInServer):
     """Serves `handler` on `port` (0: any) from its start to `close`; `context` makes it TLS."""
 
-    daemon_threads = True
     block_on_close = False
-    allow_reuse_address = True
-    request_queue_size = 64
 
     def __init__(
-        self, port: int, handler: type[BaseHTTPRequestHandler], context: ssl.SSLContext | None = None
+        self, port: int, handler: type[StandInHandler], context: ssl.SSLContext | None = None
     ) -> None:
         self.context = context
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
-        super().__init__((HOST, port), handler)
-
-    @property
-    def port(self) -> int:
-        found: int = self.server_address[1]
-        return found
-
-    def start(self) -> None:
-        """Answer, on a thread of its own."""
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+        super().__init__(handler, port)
 
     def opened(self) -> None:
         """A connection was made."""

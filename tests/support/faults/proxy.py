@@ -18,7 +18,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -27,12 +26,13 @@ import trustme
 from h2.exceptions import H2Error
 
 from tests.support.clusters.server import Server, write_kubeconfig
-from tests.support.faults.listener import HOST, Listener
+from tests.support.faults.listener import Listener
 from tests.support.faults.rules import Call, Journal, Rule
 from tests.support.faults.store import status_body
 from tests.support.free_port import free_port
 from tests.support.http2.conversation import HTTP_1, HTTP_2, Conversation, Http2Faults, Reply, handed_on
 from tests.support.http2.conversation import Call as SharedCall
+from tests.support.stand_in_server import HOST, StandInHandler
 
 _UPSTREAM_SECONDS = 120.0
 _LOOK_MILLISECONDS = 250
@@ -161,8 +161,7 @@ def _serve(connection: ssl.SSLSocket, address: Any, listener: _Listener) -> None
         _Handler(connection, address, listener)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(StandInHandler):
     server: _Listener
 
     def setup(self) -> None:
@@ -174,9 +173,6 @@ class _Handler(BaseHTTPRequestHandler):
     def finish(self) -> None:
         self.upstream.close()
         super().finish()
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the journal has it."""
 
     def _serve(self) -> None:
         door = self.server.door

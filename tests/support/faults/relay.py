@@ -10,7 +10,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from tests.support.clusters.server import Server, write_kubeconfig
-from tests.support.faults.listener import HOST
+from tests.support.stand_in_server import HOST
 
 _CHUNK = 1 << 16
 

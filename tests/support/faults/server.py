@@ -11,13 +11,13 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.support.faults.listener import Listener
 from tests.support.faults.store import Fault, FaultStore, Key, Request, carry_out, status_body
 from tests.support.free_port import free_port
+from tests.support.stand_in_server import StandInHandler
 
 _PATH = re.compile(
     r"^/apis?/(?:[^/]+/)?v[^/]+/(?:namespaces/(?P<ns>[^/]+)/)?(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>.+))?$"
@@ -86,12 +86,8 @@ class _Server(Listener):
             self.owner.connections += 1
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(StandInHandler):
     server: _Server
-
-    def log_message(self, format: str, *args: Any) -> None:
-        return
 
     def _serve(self) -> None:
         owner = self.server.owner
@@ -143,14 +139,8 @@ class _Handler(BaseHTTPRequestHandler):
                 continue
 
     def _answer(self, code: int, body: Any, retry_after: int | None = None) -> None:
-        payload = json.dumps(body).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(payload)))
-        if retry_after is not None:
-            self.send_header("Retry-After", str(retry_after))
-        self.end_headers()
-        self.wfile.write(payload)
+        later = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        self.answer(code, json.dumps(body).encode(), {"Content-Type": "application/json", **later})
 
     def _status(self, code: int, reason: str, message: str, retry_after: int | None = None) -> None:
         self._answer(code, status_body(code, reason, message), retry_after)

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import trustme
 
-from tests.support.faults.listener import HOST, Listener
+from tests.support.faults.listener import Listener
 from tests.support.faults.server import FaultServer
 from tests.support.free_port import free_port
 from tests.support.http2.conversation import HTTP_1, HTTP_2, Call, Conversation, Http2Faults, Reply, handed_on
+from tests.support.stand_in_server import HOST, StandInHandler
 
 _SECONDS = 10.0
 _AT_ONCE = 16
@@ -148,20 +148,15 @@ def _serve(connection: ssl.SSLSocket, address: Any, listener: _Listener) -> None
         _Plain(connection, address, listener)
 
 
-class _Plain(BaseHTTPRequestHandler):
+class _Plain(StandInHandler):
     """One connection of HTTP/1.1."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
     server: _Listener
 
     def setup(self) -> None:
         super().setup()
         with self.server.front.lock:
             self.server.front.connections[HTTP_1] += 1
-
-    def log_message(self, format: str, *args: Any) -> None:
-        return
 
     def _serve(self) -> None:
         front = self.server.front

@@ -6,15 +6,14 @@ import base64
 import datetime as dt
 import json
 import ssl
-import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from sandbox.certificates import write_certificates
+from tests.support.stand_in_server import StandInHandler, StandInServer
 
 Answer = Callable[[dict[str, Any]], Any]
 """Gets the review's `request`, returns `response` without uid (a dict), or the whole body (bytes)."""
@@ -31,14 +30,12 @@ class ReviewServer:
         self.queries: list[str] = []
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(files.certificate, files.key)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = StandInServer(self._handler())
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self.port = self._server.server_address[1]
+        self.port = self._server.port
 
     def __enter__(self) -> ReviewServer:
-        self._thread.start()
+        self._server.start()
         return self
 
     def __exit__(
@@ -46,7 +43,6 @@ class ReviewServer:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
 
     def url(self, path: str) -> str:
         """Where a webhook configuration finds a path."""
@@ -58,12 +54,10 @@ class ReviewServer:
         self.seen.clear()
         self.queries.clear()
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[StandInHandler]:
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Handler(StandInHandler):
             def do_POST(self) -> None:
                 path, _, query = self.path.partition("?")
                 body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -75,14 +69,7 @@ class ReviewServer:
                     response = {"uid": request["uid"], **answer}
                     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
                     answer = json.dumps({**review, "response": response}).encode()
-                self.send_response(200 if answer else 500)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Say nothing."""
+                self.answer(200 if answer else 500, answer, {"Content-Type": "application/json"})
 
         return Handler
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import yaml
 
 from kubectl_plugin.cli.entry import run
 from kubectl_plugin.elasticquota import elasticquota
+from tests.support.stand_in_server import StandInHandler, standing_in
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, Done
 
 
@@ -23,9 +22,7 @@ def api() -> Iterator[Api]:
     """An API server on loopback that serves `api.objects`."""
     state = Api()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(StandInHandler):
         def do_GET(self) -> None:
             state.headers.append(dict(self.headers.items()))
             self.respond(*state.answer(self.path))
@@ -38,24 +35,10 @@ def api() -> Iterator[Api]:
         do_POST = do_PUT = do_PATCH = do_DELETE = other
 
         def respond(self, code: int, body: dict[str, Any]) -> None:
-            payload = json.dumps(body).encode()
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(payload)))
-            self.end_headers()
-            self.wfile.write(payload)
+            self.answer(code, json.dumps(body).encode())
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """The test's output is the command's alone."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield state
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with standing_in(Handler) as state.url:
+        yield state
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from tests.support.clusters.service_proxy import ServiceProxy
-from tests.support.faults.listener import HOST
+from tests.support.stand_in_server import HOST
 
 CLIENTS = 60
 
