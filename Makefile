@@ -31,7 +31,7 @@ SITE_READY := $(VENV)/.site-ready
 BROWSER_READY := $(VENV)/.browser-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-controllers test test-searches test-bare test-e2e test-groups test-faults test-dashboards test-browser test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
+.PHONY: help demo demo-controllers test test-searches test-sandbox test-bare test-e2e test-groups test-faults test-dashboards test-browser test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -53,6 +53,10 @@ test: $(READY) ## all tests but those of faults and dashboards, and an eighth of
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=4: a quarter of the cases
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@MUSTER_SEARCH_PART=$(or $(PART),1) $(PYTEST) -n 4 $(SEARCHES)
+
+test-sandbox: $(READY) ## all tests of the sandbox, and all end-to-end stories on it: make test plays a smoke of each
+	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
+	@MUSTER_SEARCH_PART=8 $(TWICE) -n 4 -m "not long" tests/unit/sandbox tests/e2e
 
 test-bare: ## make demo and make test in a new clone, without kubectl, Helm and Go on PATH; half an hour
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; tests/bare/run "$$folder" demo test

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import tls_socket
+from tests.support import smoke, tls_socket
 from tests.support.clusters.server import NEWEST, SERVERS
 from tests.support.durations import REASONS, Durations, Meter
 from tests.support.extent import LeftOut, left_out
@@ -50,6 +50,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="API server for end-to-end tests (default: sandbox); one asked for by name must be there",
     )
+    parser.addoption(
+        smoke.OPTION,
+        action="store_true",
+        help="of a file that has tests marked as smoke, play only these",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -80,6 +85,8 @@ def _left_out_lines(config: pytest.Config) -> Iterator[str]:
         yield f"all but one case in {PART} of the random searches: they take minutes (make test-searches)"
     if config.getoption("markexpr") == "not long":
         yield "tests marked as long: each takes many seconds (make test-searches)"
+    if config.getoption(smoke.OPTION):
+        yield smoke.LEFT_OUT
     ignored = config.getoption("ignore") or ()
     if "tests/faults" in ignored:
         yield "tests/faults: it takes minutes, and stops and kills programs (make test-faults)"
@@ -94,7 +101,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return any(collection_path in item.paths for item in config.stash[LEFT_OUT]) or None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption(smoke.OPTION):
+        items[:], others = smoke.choose(items)
+        config.hook.pytest_deselected(items=others)
     for item in items:
         if item.nodeid.startswith(END_TO_END):
             item.add_marker(pytest.mark.e2e)
