@@ -72,6 +72,7 @@ def quota(namespace: str, low: str, high: str) -> dict:
     }
 
 
+@pytest.mark.smoke
 def test_the_change_that_why_names_comes_true(
     cluster: Cluster, kube: Callable[..., Run], tmp_path: Path
 ) -> None:

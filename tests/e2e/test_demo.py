@@ -98,6 +98,7 @@ def _without_waits(tour: str) -> str:
     return re.sub(r"^\.\.\. \d+ s: .*\n", "", tour, flags=re.MULTILINE)
 
 
+@pytest.mark.smoke
 def test_lines_about_waits_are_no_part_of_the_story() -> None:
     assert _without_waits("$ a\n... 4 s: waiting for the end of a\nb\n... c\n") == "$ a\nb\n... c\n"
 
@@ -174,6 +175,7 @@ def test_without_kubectl_the_tour_plays_with_the_client(environment: dict[str, s
         assert line.startswith(f"  chapter {number}: {command}")
 
 
+@pytest.mark.smoke
 def test_it_fails_where_a_program_answers_differently(environment: dict[str, str], tmp_path: Path) -> None:
     """A kubectl that accepts what the webhook refuses: the demo must not go on."""
     fake = tmp_path / "kept" / "kubectl"

@@ -109,6 +109,7 @@ def test_a_loan_and_its_reclaim_in_a_healthy_installation(
         assert checks["answer"]["summary"] == "the webhook refused an illegal ElasticQuota in a dry run"
 
 
+@pytest.mark.smoke
 def test_what_is_derived_is_repaired_and_nothing_else(cluster: Cluster, kubectl: Path) -> None:
     """A server without scheduler and webhook, whose quota says what nobody uses."""
     run = runner(kubectl, cluster.kubeconfig)

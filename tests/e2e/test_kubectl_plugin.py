@@ -103,6 +103,7 @@ def teams(cluster: Cluster) -> tuple[str, str]:
     return first, second
 
 
+@pytest.mark.smoke
 def test_the_table_tells_who_borrows_from_whom(teams: tuple[str, str], kube: Callable[..., Run]) -> None:
     first, second = teams
     done = kube("elasticquota", "get", "-A", "-o", "wide")

@@ -101,6 +101,7 @@ def _equal(cluster: Cluster, session: ConsoleSession, path: str, words: tuple[st
     return bool(shown == told)
 
 
+@pytest.mark.smoke
 def test_what_if_on_the_page_is_that_of_the_command(
     cluster: Cluster, teams: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.e2e.sandbox.test_api_machinery import CRDS, Place, place, thing_definition
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import request
@@ -14,6 +16,7 @@ STRICT = "fieldValidation=Strict"
 JSON_PATCH = "application/json-patch+json"
 
 
+@pytest.mark.smoke
 def test_a_strict_body_tells_what_is_wrong_in_its_own_order(place: Place) -> None:
     body = b'{"metadata":{"name":"c"},"foo":1,"data":{"x":"1","x":"2"},"bar":1}'
     error = place.refused("POST", f"{place.core}/configmaps?{STRICT}", body)
@@ -66,6 +69,7 @@ def test_a_template_in_a_custom_object_has_metadata_like_others(place: Place) ->
     assert error.body["message"].endswith('unknown field "spec.template.metadata.extra"')
 
 
+@pytest.mark.smoke
 def test_defaults_reach_objects_that_are_older(place: Place) -> None:
     place.send("POST", place.things, of_thing(place, metadata={"name": "old"}, spec={}))
     before = request(place.cluster.server, "GET", f"{place.things}/old")

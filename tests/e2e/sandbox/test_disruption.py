@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import (
     bound,
@@ -58,6 +60,7 @@ def test_a_victim_of_priority_says_why_it_goes_and_its_room_is_free_only_then(
         eventually(lambda: bound(cluster, namespace) == {"high": "one"}, WAIT)
 
 
+@pytest.mark.smoke
 def test_borrowers_that_give_back_say_why_and_others_are_not_marked(cluster: Cluster, tmp_path: Path) -> None:
     lender, borrower = cluster.namespace("lender"), cluster.namespace("borrower")
     create_node(cluster, "one", "4")

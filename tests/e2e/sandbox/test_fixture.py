@@ -35,6 +35,7 @@ def test_official_client_speaks_to_the_server(cluster: Cluster) -> None:
     assert found.metadata.name.startswith("by-client-")
 
 
+@pytest.mark.smoke
 def test_nothing_is_left_for_the_next_test(cluster: Cluster) -> None:
     namespace = cluster.namespace()
     node = {"metadata": {"name": "leftover"}}

@@ -81,6 +81,7 @@ def test_a_group_is_refused_with_the_field_and_the_rule(
     assert message in str(caught.value)
 
 
+@pytest.mark.smoke
 def test_a_group_gets_its_defaults(cluster: Cluster) -> None:
     namespace = cluster.namespace()
     name = f"{namespace}-class"

@@ -75,6 +75,7 @@ def test_updating_takes_them_as_empty(place: Place) -> None:
     assert told(place.cluster.request("PUT", f"{place.maps}/c", body))["data"] == {"d": "", "e": "1"}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("content", [MERGE, STRATEGIC])
 def test_merge_patches_remove_and_do_not_add(place: Place, content: str) -> None:
     place.create(place.maps, config_map("c", {"d": "1", "e": "2"}))

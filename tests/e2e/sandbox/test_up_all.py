@@ -62,6 +62,7 @@ def runner(kubectl: Path, kubeconfig: Path) -> Run:
     return run
 
 
+@pytest.mark.smoke
 def test_a_quota_is_judged_and_a_pod_is_bound(stack: Running, kubectl: Path) -> None:
     process, target, lines = stack
     run = runner(kubectl, target)

@@ -121,6 +121,7 @@ def test_a_pod_follows_its_bound_claim(cluster: Cluster, running: SchedulerProce
     assert storage.await_node("free") == "near"
 
 
+@pytest.mark.smoke
 def test_a_claim_that_waits_for_its_consumer_gets_the_volume_of_the_pods_node(
     cluster: Cluster, running: SchedulerProcess
 ) -> None:

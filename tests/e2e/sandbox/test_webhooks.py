@@ -95,6 +95,7 @@ def add(key: str, value: str) -> dict[str, str]:
     return {"op": "add", "path": f"/data/{key}", "value": value}
 
 
+@pytest.mark.smoke
 def test_a_patch_is_applied_and_the_review_is_complete(place: Place) -> None:
     place.hooks.answers["/m"] = patch(add("k", "v"), auditAnnotations={"a": "b"})
     place.register("mutating", {"path": "/m", "timeoutSeconds": 7})

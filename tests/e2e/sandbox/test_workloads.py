@@ -74,6 +74,7 @@ def job_template(**annotations: str) -> dict[str, Any]:
 SELECTOR = {"matchLabels": {"app": "a"}}
 
 
+@pytest.mark.smoke
 def test_a_job_completes(place: Place) -> None:
     spec = {"completions": 3, "parallelism": 3, "template": job_template(**{RUN_SECONDS: "0.2"})}
     place.apply("batch/v1", "Job", "j", spec=spec)

@@ -79,6 +79,7 @@ def gpus(number: int) -> list[dict[str, Any]]:
     return [{"name": "main", "image": "x", "resources": {"requests": asked, "limits": {GPU: str(number)}}}]
 
 
+@pytest.mark.smoke("names")
 @pytest.mark.parametrize("capable", [True, False], ids=["names", "whole nodes"])
 def test_extenders_filter_and_score(
     cluster: Cluster, extender: ExtenderServer, tmp_path: Path, capable: bool

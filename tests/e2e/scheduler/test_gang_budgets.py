@@ -101,6 +101,7 @@ def counted(cluster: Cluster, namespace: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.smoke
 def test_others_may_evict_no_member_and_muster_evicts_the_whole_gang(
     cluster: Cluster, namespace: str
 ) -> None:

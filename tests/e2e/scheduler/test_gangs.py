@@ -91,6 +91,7 @@ def told(cluster: Cluster, namespace: str, kind: str) -> list[dict[str, Any]]:
     return [event for event in found if event["regarding"]["kind"] == kind]
 
 
+@pytest.mark.smoke
 def test_a_gang_that_does_not_fit_binds_nobody_and_all_when_a_node_comes(
     cluster: Cluster, running: SchedulerProcess
 ) -> None:

@@ -79,6 +79,7 @@ def reporter(api: WithMetricsApi, nodes: dict[str, Node]) -> LoadReporter:
     return LoadReporter(made, view, lambda: True, lambda: api.moment)
 
 
+@pytest.mark.smoke
 def test_a_report_is_created_and_renewed(cluster: Cluster, client: Client) -> None:
     api = WithMetricsApi(client)
     node = add_node(client, "load-a")

@@ -78,6 +78,7 @@ def group(cluster: Cluster, namespace: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.smoke("one zone")
 @pytest.mark.parametrize("topology", ["", ZONE], ids=["anywhere", "one zone"])
 def test_a_group_that_started_is_not_written_again(
     cluster: Cluster, running: SchedulerProcess, topology: str

@@ -60,6 +60,7 @@ def await_waiting(cluster: Cluster, namespace: str, *names: str) -> None:
     assert bound(cluster, namespace) == {}
 
 
+@pytest.mark.smoke
 def test_a_gang_waits_for_its_minimum_and_starts(cluster: Cluster, running: SchedulerProcess) -> None:
     namespace = cluster.namespace()
     create_node(cluster, "n-1", cpu="8")

@@ -73,6 +73,7 @@ def set_quota(cluster: Cluster, namespace: str, cpu: str) -> None:
     cluster.request("PATCH", path, {"spec": {"min": {"cpu": cpu}, "max": {"cpu": cpu}}})
 
 
+@pytest.mark.smoke
 def test_another_reason_within_seconds_is_told_by_event_and_condition(
     cluster: Cluster, running: SchedulerProcess
 ) -> None:

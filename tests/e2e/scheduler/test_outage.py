@@ -27,7 +27,7 @@ MEMBERS, LOOSE = 40, 20
 PASSED = 2 * MEMBERS + LOOSE
 BOUND_EACH = 3
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 
 class Hook:
@@ -126,7 +126,6 @@ def bind_some(cluster: Cluster, namespace: str) -> set[str]:
     return uids
 
 
-@pytest.mark.long
 def test_an_outage_is_found_told_counted_and_healed(cluster: Cluster, hook: Hook, tmp_path: Path) -> None:
     namespace = governed(cluster, hook)
     with ExitStack() as running:

@@ -48,6 +48,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.smoke("file")
 @pytest.mark.parametrize("where", ["file", "ConfigMap"])
 def test_a_policy_decides_where_pods_go(where: str, cluster: Cluster, tmp_path: Path) -> None:
     namespace = cluster.namespace()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import (
     SchedulerProcess,
@@ -39,6 +41,7 @@ profiles:
 WAIT = 40.0
 
 
+@pytest.mark.smoke
 def test_profiles_place_pods_by_their_own_policies_and_names(cluster: Cluster, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG.replace("KUBECONFIG", str(cluster.kubeconfig)))

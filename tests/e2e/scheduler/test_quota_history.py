@@ -29,7 +29,7 @@ from tests.support.clusters.scheduler import bound, create_node, scheduler
 from tests.support.console_session import local_console
 from tests.support.eventually import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.long]
 SYSTEM = "kube-system"
 WAIT = 40.0
 

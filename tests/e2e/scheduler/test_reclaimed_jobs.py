@@ -78,6 +78,7 @@ def await_running(cluster: Cluster, namespace: str, number: int) -> None:
     eventually(all_run, WAIT)
 
 
+@pytest.mark.smoke("ignores evictions")
 @pytest.mark.parametrize("survives", [True, False], ids=["ignores evictions", "counts evictions"])
 def test_a_job_of_24_loses_12_pods(full: Cluster, survives: bool) -> None:
     lender, borrower = full.namespace("lender"), full.namespace("borrower")

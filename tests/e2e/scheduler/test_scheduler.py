@@ -59,6 +59,7 @@ def await_refused(cluster: Cluster, namespace: str, name: str, *parts: str) -> N
     eventually(refused, WAIT)
 
 
+@pytest.mark.smoke
 def test_pods_within_max_are_bound_and_the_one_above_waits_with_numbers(
     cluster: Cluster, running: SchedulerProcess
 ) -> None:

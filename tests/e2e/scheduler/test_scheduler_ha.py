@@ -15,6 +15,8 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import (
     SchedulerProcess,
@@ -139,6 +141,7 @@ def test_killing_the_leader_in_a_burst_loses_and_doubles_no_binding(cluster: Clu
     assert {name: len(seen) for name, seen in nodes.seen.items() if len(seen) != 1} == {}
 
 
+@pytest.mark.smoke
 def test_a_leader_asked_to_end_finishes_its_bindings_and_hands_over_at_once(
     cluster: Cluster, tmp_path: Path
 ) -> None:

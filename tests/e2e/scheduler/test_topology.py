@@ -71,6 +71,7 @@ def start(cluster: Cluster, prefix: str) -> str:
     return namespace
 
 
+@pytest.mark.smoke
 def test_the_seeds_job_is_placed_and_every_pod_knows_its_rank(cluster_of_six: Cluster) -> None:
     cluster = cluster_of_six
     namespace = start(cluster, "seed")

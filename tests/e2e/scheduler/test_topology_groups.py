@@ -109,6 +109,7 @@ def results_of(cluster: Cluster, namespace: str, status: str) -> dict[str, Any]:
     return eventually(written, WAIT)
 
 
+@pytest.mark.smoke
 def test_the_seeds_job_is_placed_and_every_pod_knows_its_rank(cluster: Cluster, home: str) -> None:
     namespace = cluster.namespace()
     cluster.kubectl("apply", "-n", namespace, "-f", "-", input=GROUP)

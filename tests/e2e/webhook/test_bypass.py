@@ -155,6 +155,7 @@ DISGUISES: tuple[Callable[[str], Obj], ...] = (
 )
 
 
+@pytest.mark.smoke
 def test_no_disguise_gets_past_a_reservation(guarded: Cluster, held: str) -> None:
     said = {build.__name__: refusal(guarded, held, build("2"), "?dryRun=All") for build in DISGUISES}
     passed = [name for name, words in said.items() if "reserved: requests.cpu=3" not in words]
@@ -207,6 +208,7 @@ def test_a_group_cannot_change_what_it_holds(guarded: Cluster, held: str) -> Non
     assert refused.value.status in (403, 422)
 
 
+@pytest.mark.smoke
 def test_every_hook_is_asked_for_equivalent_versions_too() -> None:
     from scheduler_core.model.admission_webhooks import mutating_configuration, validating_configuration
 

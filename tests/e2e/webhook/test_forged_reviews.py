@@ -59,6 +59,7 @@ def names(cluster: Cluster, namespace: str) -> list[str]:
     return held + [entry["pod"] for entry in spec["charges"]]
 
 
+@pytest.mark.smoke
 def test_one_forged_review_reserves_nothing_against_anybody(guarded: Cluster, hooks: list[Hook]) -> None:
     namespace = limited(guarded, cpu="4")
     forge(hooks[0], namespace, group("nobody", cpu="4"))

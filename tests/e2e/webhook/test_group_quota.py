@@ -56,6 +56,7 @@ def refused(cluster: Cluster, method: str, path: str, body: dict[str, Any], word
     eventually(told, timeout=40)
 
 
+@pytest.mark.smoke
 def test_a_native_group_that_can_never_fit_is_refused(guarded: Cluster) -> None:
     namespace = limited(guarded, "3")
     create_native_members(guarded, namespace, "a")

@@ -119,6 +119,7 @@ def test_a_charged_pod_of_another_scheduler_counts_before_it_has_a_node(
     eventually(lambda: bound(cluster, namespace) == {"ours": "one"}, WAIT)
 
 
+@pytest.mark.smoke
 def test_an_admitted_charge_counts_before_its_pod_is_visible(
     cluster: Cluster, running: SchedulerProcess
 ) -> None:

@@ -185,6 +185,7 @@ def held(cluster: Cluster, namespace: str) -> dict[str, str]:
     return amounts
 
 
+@pytest.mark.smoke
 def test_quota_is_reserved_for_the_group_and_used_by_its_pods(guarded: Cluster) -> None:
     namespace = limited(guarded, **{"requests.cpu": "4"})
     create(guarded, namespace, pod("early", "1"))

@@ -175,6 +175,7 @@ def get(cluster: Cluster, *args: str) -> Any:
     return json.loads(cluster.kubectl("get", "-o", "json", *args).stdout)
 
 
+@pytest.mark.smoke
 def test_quota_above_a_resource_quota_is_refused_with_both_numbers(guarded: Cluster) -> None:
     namespace = guarded.namespace()
     apply(guarded, namespace, hard("rq", {"requests.cpu": "4"}))

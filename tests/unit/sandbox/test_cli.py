@@ -112,6 +112,7 @@ def test_what_a_kept_cluster_refuses_is_one_line(tmp_path: Path) -> None:
         assert again[0].startswith("A sandbox with 2 nodes ")
 
 
+@pytest.mark.smoke
 def test_a_kubeconfig_that_cannot_be_written_says_what_helps(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     target = tmp_path / "file" / "deep" / "config"
@@ -139,6 +140,7 @@ BAD_FILES = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("sentence", "text", "problem"), BAD_FILES, ids=[row[0] for row in BAD_FILES])
 def test_a_bad_topology_is_one_line(sentence: str, text: str | None, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "topology.yaml"
@@ -180,6 +182,7 @@ USAGE = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("sentence", "args", "problem"), USAGE, ids=[row[0] for row in USAGE])
 def test_usage_errors(sentence: str, args: list[str], problem: str) -> None:
     done = CliRunner().invoke(main, args)
@@ -265,6 +268,7 @@ def test_a_configuration_is_led_to_this_sandbox(tmp_path: Path) -> None:
     assert "elsewhere" in given.read_text()
 
 
+@pytest.mark.smoke
 def test_the_profiles_of_the_sandbox_are_valid(tmp_path: Path) -> None:
     copy = at_this_server(None, tmp_path / "kubeconfig", tmp_path)
     names = [profile.scheduler_name for profile in configure(str(copy), Flags()).profiles]

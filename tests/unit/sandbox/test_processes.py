@@ -25,6 +25,7 @@ def python(text: str) -> list[str]:
     return [sys.executable, "-u", "-c", text]
 
 
+@pytest.mark.smoke
 def test_lines_are_passed_on_with_the_name() -> None:
     async def scenario() -> list[str]:
         said: list[str] = []

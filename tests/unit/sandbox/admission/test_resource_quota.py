@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ def test_the_ledger_equals_a_fresh_count(steps: list[tuple[Any, ...]]) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.smoke
 def test_an_infeasible_resize_is_refunded_when_the_node_says_so() -> None:
     async def scenario() -> None:
         async with world(controllers=False, kubelet=False) as cluster:
@@ -112,6 +114,7 @@ def test_an_infeasible_resize_is_refunded_when_the_node_says_so() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.smoke
 def test_the_status_shows_hard_as_written_and_used_in_canonical_form() -> None:
     async def scenario() -> None:
         async with world(controllers=False) as cluster:

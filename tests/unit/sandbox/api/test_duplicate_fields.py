@@ -25,6 +25,7 @@ JSON = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("sentence", "text", "paths"), JSON, ids=[case[0] for case in JSON])
 def test_json(sentence: str, text: str, paths: list[str]) -> None:
     found = in_json(text.encode())
@@ -73,6 +74,7 @@ YAML = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("sentence", "text", "found"), YAML, ids=[case[0] for case in YAML])
 def test_yaml(sentence: str, text: str, found: list[tuple[int, str]]) -> None:
     texts = in_yaml(text.encode()).texts

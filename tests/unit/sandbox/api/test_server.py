@@ -98,6 +98,7 @@ def test_files_are_for_the_owner_only(tmp_path: Path) -> None:
         assert own.url.startswith("https://127.0.0.1:")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("header", ["", "Bearer wrong", "Basic x", "Bearer"])
 def test_a_request_without_the_token_is_refused(server: SandboxServer, header: str) -> None:
     status, _, body = send(server, "GET", PODS, Authorization=header)
@@ -109,6 +110,7 @@ def test_health_is_open(server: SandboxServer, path: str) -> None:
     assert send(server, "GET", path, Authorization="")[::2] == (200, b"ok")
 
 
+@pytest.mark.smoke
 def test_a_watch_tells_what_happened_since_a_version(server: SandboxServer) -> None:
     made = config(server, "w1")
     request(server, "PATCH", f"{CONFIGS}/w1", {"data": {"a": "1"}})
@@ -136,6 +138,7 @@ def test_a_watch_of_one_object_sees_no_other(server: SandboxServer) -> None:
     assert [event["object"]["metadata"]["name"] for event in seen] == ["one"]
 
 
+@pytest.mark.smoke
 def test_compaction_expires_watches_and_pages() -> None:
     with SandboxServer() as own:
         for name in "abc":
@@ -183,6 +186,7 @@ def test_tables_in_a_watch(server: SandboxServer) -> None:
     assert first["object"]["rows"][0]["cells"][0] == "t1"
 
 
+@pytest.mark.smoke
 def test_unknown_fields_warn_or_refuse(server: SandboxServer) -> None:
     body = json.dumps({"metadata": {"name": "u", "typo": 1}}).encode()
     status, headers, _ = send(server, "POST", f"{CONFIGS}?dryRun=All", body, Content_Type="application/json")
@@ -228,6 +232,7 @@ DOCUMENTS = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("path", "kind"), DOCUMENTS)
 def test_discovery(server: SandboxServer, path: str, kind: str) -> None:
     assert request(server, "GET", path)["kind"] == kind

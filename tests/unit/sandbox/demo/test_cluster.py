@@ -92,6 +92,7 @@ def test_a_program_that_ends_later_is_noticed_at_the_next_step(
     assert not directory.exists()
 
 
+@pytest.mark.smoke
 def test_leaving_ends_the_programs_and_removes_the_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def play(tmp_path: Path, screen: Screen, monkeypatch: pytest.MonkeyPatch) -> Pla
     return player
 
 
+@pytest.mark.smoke
 def test_a_command_is_shown_behind_a_prompt_with_its_output(
     play: Player, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,6 +94,7 @@ def test_steps_that_are_played_unseen_are_checked_too(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("command", "shows", "fails", "problem"),
     [

@@ -13,6 +13,7 @@ from sandbox.demo.view import command_to_view
 from tests.support.eventually import eventually
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("started", "on_path", "told"),
     [

@@ -137,6 +137,7 @@ def test_versions_of_lost_writes_are_not_given_again(tmp_path: Path) -> None:
     assert lost[1] - lost[0] == REVISION_GAP
 
 
+@pytest.mark.smoke
 def test_a_watch_from_before_the_restart_has_to_list_again(tmp_path: Path) -> None:
     begin(tmp_path)
     asyncio.run(life(tmp_path, [("a", "write"), ("a", "delete")]))
@@ -164,6 +165,7 @@ DAMAGE = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("sentence", "name", "change", "problem"), DAMAGE, ids=[row[0] for row in DAMAGE])
 def test_a_damaged_file_is_named(sentence: str, name: str, change: Any, problem: str, tmp_path: Path) -> None:
     begin(tmp_path)

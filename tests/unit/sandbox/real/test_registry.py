@@ -67,11 +67,13 @@ PATHS = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("where", "path"), PATHS, ids=[case[1] for case in PATHS])
 def test_paths(where: tuple[Any, ...], path: str) -> None:
     assert path_of(*where) == path
 
 
+@pytest.mark.smoke
 def test_a_write_can_be_read_at_once(server: SandboxServer) -> None:
     async def scenario() -> None:
         async with connected(server) as registry:

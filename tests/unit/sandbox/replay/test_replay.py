@@ -36,6 +36,7 @@ def waits(outcome: ReplayOutcome) -> list[float]:
     return [round(record.waited / HOUR, 3) for record in outcome.records]
 
 
+@pytest.mark.smoke
 def test_with_fixed_quotas_a_job_waits_beside_idle_gpus_and_with_lending_it_does_not() -> None:
     jobs = [job(0, 10, 4, "a"), job(1, 10, 4, "a")]
     fixed, lent = replayed("fixed", jobs), replayed("lend", jobs)
@@ -124,6 +125,7 @@ def test_a_generated_trace_is_the_same_for_a_seed_and_has_the_load_that_is_asked
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-03 05:30:00,3600,8,28800,0e4a51\n"
 
 
+@pytest.mark.smoke
 def test_phillys_csv_is_read_by_the_names_of_its_columns() -> None:
     found = read_trace(PHILLY + "2017-10-03 06:30:00,60,1,60,ee9e8c\n", "philly.csv")
     assert [(item.submit, item.duration, item.gpus, item.quota) for item in found.jobs] == [
@@ -132,6 +134,7 @@ def test_phillys_csv_is_read_by_the_names_of_its_columns() -> None:
     ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("row", "told"),
     [
@@ -184,6 +187,7 @@ def run(*arguments: str, code: int = 0) -> str:
     return done.output
 
 
+@pytest.mark.smoke
 def test_the_command_compares_policies(tmp_path: Path) -> None:
     trace = tmp_path / "t.csv"
     trace.write_text("submit,duration,gpus,quota\n0,36000,4,a\n3600,36000,4,a\nx,1,1,a\n0,60,8,b\n")

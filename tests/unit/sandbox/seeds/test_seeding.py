@@ -109,6 +109,7 @@ def test_the_life_of_the_other_cluster_is_left_out() -> None:
     assert asyncio.run(scenario()) == "1 object; left out: 2 Event, 1 Lease, 1 objects being deleted"
 
 
+@pytest.mark.smoke
 def test_running_pods_go_on_and_owners_in_the_file_are_kept() -> None:
     async def scenario() -> None:
         world = Planted()

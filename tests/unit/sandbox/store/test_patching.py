@@ -104,6 +104,7 @@ def look(obj: Any, path: str) -> Any:
     return obj
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("sentence", "patch", "path", "wanted"), STRATEGIC, ids=[row[0] for row in STRATEGIC]
 )
@@ -153,6 +154,7 @@ BAD = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("sentence", "body", "media", "code"), BAD, ids=[row[0] for row in BAD])
 def test_a_bad_patch_is_refused(sentence: str, body: Any, media: str, code: int) -> None:
     def act() -> None:
