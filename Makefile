@@ -26,7 +26,9 @@ SERVER ?= both
 CONTROLLERS := build/controllers
 NEWEST := kube-apiserver-1.37
 DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/README.md
-SEARCHES = $(shell grep -rlE "hypothesis import|searches import|mark\.long" tests --include="test_*.py")
+# What make test plays a smoke of, make test-sandbox plays as a whole (tests/support/smoke.py).
+SMOKED := tests/e2e tests/unit/sandbox
+SEARCHES = $(filter-out $(SMOKED:%=%/%),$(shell grep -rlE "hypothesis import|searches import|mark\.long" tests --include="test_*.py"))
 SITE_READY := $(VENV)/.site-ready
 BROWSER_READY := $(VENV)/.browser-ready
 
@@ -54,9 +56,9 @@ test-searches: $(READY) ## the random searches with all their cases, and the tes
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@MUSTER_SEARCH_PART=$(or $(PART),1) $(PYTEST) -n 4 $(SEARCHES)
 
-test-sandbox: $(READY) ## all tests of the sandbox, and all end-to-end stories on it: make test plays a smoke of each
+test-sandbox: $(READY) ## all tests of the sandbox, and all end-to-end stories on it: make test plays a smoke of each; PART=
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=8 $(TWICE) -n 4 -m "not long" tests/unit/sandbox tests/e2e
+	@MUSTER_SEARCH_PART=$(or $(PART),1) $(TWICE) -n 4 $(SMOKED)
 
 test-bare: ## make demo and make test in a new clone, without kubectl, Helm and Go on PATH; half an hour
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; tests/bare/run "$$folder" demo test
@@ -85,6 +87,7 @@ soak: $(READY) ## ten million events in one scheduler: does memory grow? three h
 
 nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh schedulers, mutants, soak, the newest Kubernetes, suites, peers
 	@export MUSTER_SECOND_ATTEMPTS=0; failed=; $(MAKE) --no-print-directory test-searches || failed=1; \
+		$(MAKE) --no-print-directory test-sandbox || failed=1; \
 		$(MAKE) --no-print-directory fuzz || failed=1; \
 		MUSTER_WORLDS=20000 MUSTER_WORLDS_OUT=build/worlds $(PYTEST) -n 4 --dist load --timeout 3600 \
 			tests/property/test_restart_equivalence.py || failed=1; \

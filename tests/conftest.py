@@ -84,7 +84,7 @@ def _left_out_lines(config: pytest.Config) -> Iterator[str]:
     if PART > 1:
         yield f"all but one case in {PART} of the random searches: they take minutes (make test-searches)"
     if config.getoption("markexpr") == "not long":
-        yield "tests marked as long: each takes many seconds (make test-searches)"
+        yield "tests marked as long: each takes many seconds (make test-searches, make test-sandbox)"
     if config.getoption(smoke.OPTION):
         yield smoke.LEFT_OUT
     ignored = config.getoption("ignore") or ()

@@ -37,8 +37,12 @@ def pods(call: Call) -> bool:
     return call.path.endswith("/pods")
 
 
-@pytest.mark.smoke("pods-counted0")
-@pytest.mark.parametrize(("denied", "counted"), [(pods, set()), (pods_of_others, {OWN})])
+@pytest.mark.smoke("of any namespace")
+@pytest.mark.parametrize(
+    ("denied", "counted"),
+    [(pods, set()), (pods_of_others, {OWN})],
+    ids=["of any namespace", "of other namespaces"],
+)
 def test_figures_of_pods_that_may_not_be_listed_are_not_known(
     tmp_path: Path, denied: Matches, counted: set[str]
 ) -> None:
