@@ -38,7 +38,8 @@ import os
 from sandbox.ports import free_port
 free_port()
 child = os.fork()
-print(*(free_port() for _ in range({PER_BLOCK})), flush=True)
+# In one write, so that the lines of both are whole.
+os.write(1, b" ".join(b"%d" % free_port() for _ in range({PER_BLOCK})) + b"\\n")
 # The ports of a process are free again at its end.
 child and os.wait()
 """
