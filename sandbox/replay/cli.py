@@ -69,16 +69,14 @@ def replay(trace: Path | None, seed: int | None, picture: Path | None, **given: 
     TRACE is a csv with the columns submit, duration, gpus and quota, or timestamp, duration, num_gpus and
     cluster, as Philly's trace has them. Nothing is created anywhere.
     """
+    names = () if given["models"] else _policies(given["policy"])
+    checkpoint = _checkpoint(given["checkpoint"])
     known = _trace(trace, seed, given["jobs"])
     if given["save"] is not None:
         _write(given["save"], trace_text(known.jobs))
         return
     shape = ClusterShape(given["nodes"], given["gpus_per_node"])
     quotas = _quotas(given["quotas"], known, shape)
-    names = () if given["models"] else _policies(given["policy"])
-    checkpoint = parse_duration(given["checkpoint"])
-    if checkpoint is None or checkpoint < 0:
-        raise click.UsageError(f"--checkpoint {given['checkpoint']}: must be a duration, such as 30m")
     found = [_replayed(name, known, shape, quotas, checkpoint) for name in names]
     for rule in RULES if given["models"] else ():
         model = QuotaModel(quotas, shape.gpus, rule, checkpoint=checkpoint)
@@ -143,6 +141,13 @@ def _policies(text: str) -> list[str]:
         said = ", ".join(unknown) or "none"
         raise click.UsageError(f"--policy: {said}; choose of {', '.join(POLICIES)}")
     return list(dict.fromkeys(names))
+
+
+def _checkpoint(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds is None or seconds < 0:
+        raise click.UsageError(f"--checkpoint {text}: must be a duration, such as 30m")
+    return seconds
 
 
 def _replayed(

@@ -9,15 +9,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import Scheduling
 
 from tests.support.clusters.server import servers_of
 from tests.support.faults.burst import Losses
 from tests.support.faults.ground import Ground, install_crds, prepared
 from tests.support.faults.plane import FaultPlane
+from tests.support.faults.spread import scheduling
 from tests.support.faults.stage import Stage
 from tests.support.faults.table import PROPERTY, lost, row, rows_of, table
 
 Record = Callable[[str, int, Losses], None]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    return scheduling(config, log)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
