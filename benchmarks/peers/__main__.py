@@ -62,7 +62,7 @@ def burst_lines(bed: Bed, burst: Burst, pairs: int) -> Iterator[Line]:
     """Rate and processor times of a burst."""
     found: dict[str, list[bursts.Bound]] = {MUSTER: [], PEER: []}
     for pair in range(pairs):
-        for program in _order(pair):
+        for program in order(pair):
             found[program].append(_said(program, bursts.measure(bed, program, burst, bed.turn())))
     ours, theirs = (bursts.median_of(found[program]) for program in (MUSTER, PEER))
     ratio = median(a.rate / b.rate for a, b in zip(found[MUSTER], found[PEER], strict=True))
@@ -76,7 +76,7 @@ def stream_lines(bed: Bed, stream: Stream, pairs: int) -> Iterator[Line]:
     """Latencies and cores of a stream."""
     found: dict[str, list[streams.Waited]] = {MUSTER: [], PEER: []}
     for pair in range(pairs):
-        for program in _order(pair):
+        for program in order(pair):
             found[program].append(_said(program, streams.measure(bed, program, stream, bed.turn())))
     ours, theirs = (streams.median_of(found[program]) for program in (MUSTER, PEER))
     title = f"{stream.name}, {stream.nodes:,} nodes, {stream.pods:,} pods at {stream.rate:g}/s"
@@ -107,7 +107,8 @@ def measured(bed: Bed, work: Burst | Stream, pairs: int) -> Sequence[Line]:
         return [Line(work.name, one_line(error), failed=True)]
 
 
-def _order(pair: int) -> Sequence[str]:
+def order(pair: int) -> Sequence[str]:
+    """Which program a pair of runs begins with, and the other one: each begins in turn."""
     return (MUSTER, PEER) if pair % 2 == 0 else (PEER, MUSTER)
 
 

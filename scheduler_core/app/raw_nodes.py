@@ -20,7 +20,7 @@ class RawNodes:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._texts: dict[str, bytes] = {}
-        self.reflector = Reflector(client, NODES, bytes, self._take)
+        self.reflector = Reflector(client, NODES, bytes, self.take)
 
     def get(self, name: str) -> bytes | None:
         """A node, or None if it does not exist. Raises NotListed, and MusterError where it cannot be read.
@@ -37,7 +37,8 @@ class RawNodes:
         except NotFound:
             return None
 
-    def _take(self, event: Event) -> None:
+    def take(self, event: Event) -> None:
+        """Note an event of the watch; its object is the JSON of the node."""
         if event.type == "DELETED":
             self._texts.pop(event.key, None)
         elif event.type != "SYNCED":

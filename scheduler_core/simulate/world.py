@@ -216,7 +216,7 @@ class Simulation:
                 decisions = self.scheduler.reviews.review(self.now, after=0.0)
             changed = False
             for decision in decisions:
-                changed |= self._carry_out(decision)
+                changed |= self.carry_out(decision)
             for controller in self.controllers:
                 for write in controller.reconcile(self.state, self.now):
                     changed |= self._write(write)
@@ -239,7 +239,8 @@ class Simulation:
                 self.observe(following)
         return bool(changes)
 
-    def _carry_out(self, decision: Decision) -> bool:
+    def carry_out(self, decision: Decision) -> bool:
+        """Do what a decision says to the objects; whether that changed any."""
         if isinstance(decision, Noticed):
             about = {
                 "apiVersion": decision.api_version,

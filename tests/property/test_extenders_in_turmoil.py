@@ -106,8 +106,8 @@ class Turmoil:
     def check(self) -> None:
         """Whoever is parked waits for an answer that is under way, or for a place that will get free."""
         units = self.made.scheduler.queue.units.values()
-        parked = self.made.scheduler.asking._parked
-        waits, standing = parked._waits, {key for line in parked._lines.values() for _, _, key in line}
+        parked = self.made.scheduler.asking.parked
+        waits, standing = parked.waits, {key for line in parked.lines.values() for _, _, key in line}
         for unit in units:
             if unit.part is Part.ASKED:
                 assert waits[unit.key].unit is unit

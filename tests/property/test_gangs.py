@@ -133,11 +133,11 @@ class Troubled(Simulation):
         self.dice = dice
         self.failing = 0.3
 
-    def _carry_out(self, decision: Decision) -> bool:
+    def carry_out(self, decision: Decision) -> bool:
         if isinstance(decision, Placed) and self.dice.random() < self.failing:
             self.scheduler.bind_failed(decision.pod, self.now)
             return True
-        return super()._carry_out(decision)
+        return super().carry_out(decision)
 
     def restarted_process(self) -> Troubled:
         """A new scheduler and new controllers over the same objects, told in any order."""
@@ -189,7 +189,7 @@ def test_after_failed_bindings_and_restarts_every_gang_that_fits_becomes_whole(b
             if dice.random() < 0.3:
                 # One round only: some members are bound, the bindings of others failed.
                 for decision in simulation.scheduler.step(simulation.now):
-                    simulation._carry_out(decision)
+                    simulation.carry_out(decision)
             if dice.random() < 0.15:
                 simulation = simulation.restarted_process()
             assert simulation.state.check() == [], f"seed {seed}"

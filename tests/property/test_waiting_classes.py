@@ -48,7 +48,7 @@ def walking() -> Scheduler:
 def one_by_one() -> Scheduler:
     """One that asks every pod at every event, and tries each that says yes."""
     made = walking()
-    made.queue._traits = alone
+    made.queue.traits = alone
     return made
 
 

@@ -96,10 +96,7 @@ class Loop:
         """Run until Stop. An error is logged and ends the loop, and with it the process."""
         try:
             while not self._intake.stopping:
-                self._drain(self._timeout())
-                if not self._intake.stopping:
-                    self._turn(self._wall())
-                self._turns.end()
+                self.turn(self.timeout())
         except Exception:
             log.exception("the loop ends")
             raise
@@ -109,7 +106,14 @@ class Loop:
         self._intake.stopping = True
         self.inbox.put(Stop())
 
-    def _turn(self, now: float) -> None:
+    def turn(self, timeout: float) -> None:
+        """Apply events, waiting at most `timeout` seconds for the first one; then decide, unless stopped."""
+        self._drain(timeout)
+        if not self._intake.stopping:
+            self._act(self._wall())
+        self._turns.end()
+
+    def _act(self, now: float) -> None:
         dispatcher = self.dispatcher
         if dispatcher is None or not self.synced or not self._may_decide():
             self._reconciled = now
@@ -191,8 +195,8 @@ class Loop:
             if placement is not None and placement.assumed:
                 dispatcher.verify(decision)
 
-    def _timeout(self) -> float:
-        """Seconds to wait for the inbox; 0 while there is work."""
+    def timeout(self) -> float:
+        """Seconds that the next turn may wait for the inbox; 0 while there is work."""
         dispatcher = self.dispatcher
         if dispatcher is None or not self.synced or not self._may_decide():
             return _IDLE_SECONDS

@@ -45,7 +45,10 @@ Schedule = Callable[[QueuedUnit, float], list[Decision]]
 
 
 class Asking:
-    """Tries units whose pods extenders manage. Keeps nothing about other pods."""
+    """Tries units whose pods extenders manage. Keeps nothing about other pods.
+
+    `parked`: the units that wait for answers, or to ask.
+    """
 
     def __init__(self, cycle: PodCycle, queue: SchedulingQueue, profiles: Mapping[str, Profile]) -> None:
         self._cycle = cycle
@@ -54,7 +57,7 @@ class Asking:
         self._profiles = profiles
         found = [plugin for profile in profiles.values() for plugin in profile.plugins]
         self._plugin = next((plugin for plugin in found if isinstance(plugin, Extenders)), None)
-        self._parked = Parked(queue, next(iter(profiles.values())).queue_sort.sort_key)
+        self.parked = Parked(queue, next(iter(profiles.values())).queue_sort.sort_key)
         self._numbers = count(1)
 
     def decide(self, unit: QueuedUnit, now: float, schedule: Schedule) -> list[Decision]:
@@ -67,7 +70,7 @@ class Asking:
             return schedule(unit, now)
         line = plugin.interest(concerned[0])
         decisions = self._decide(plugin, unit, concerned, now, schedule, line)
-        self._parked.next_in(line, now)
+        self.parked.next_in(line, now)
         return decisions
 
     def _decide(
@@ -79,16 +82,16 @@ class Asking:
         schedule: Schedule,
         line: Hashable,
     ) -> list[Decision]:
-        if self._parked.waits_on(unit, now):
+        if self.parked.waits_on(unit, now):
             return []
-        wait = self._parked.take(unit)
+        wait = self.parked.take(unit)
         if wait is not None and wait.problems:
             self._forget(unit.pods)
             return self._failed(unit, unit.pods.values(), next(iter(wait.problems.values())), now)
         self._forget([pod.uid for pod in concerned if self._is_outdated(pod)])
         rounds = wait.rounds if wait is not None else 0
-        if self._parked.is_full(line) and any(self._is_unanswered(plugin, pod) for pod in concerned):
-            self._parked.stand_in_line(unit, line, rounds, now)
+        if self.parked.is_full(line) and any(self._is_unanswered(plugin, pod) for pod in concerned):
+            self.parked.stand_in_line(unit, line, rounds, now)
             return []
         try:
             asked = self._missing_answers(plugin, unit, concerned, now)
@@ -101,17 +104,17 @@ class Asking:
 
     def answered(self, answer: Answer, now: float) -> None:
         """Take an answer; the unit is requeued once all its questions are answered."""
-        known, line = self._parked.ended(answer.number)
+        known, line = self.parked.ended(answer.number)
         if not known:
             return
-        found = self._parked.answered(answer.number)
+        found = self.parked.answered(answer.number)
         if found is not None:
             wait, (question, about) = found
             for pod in about:
                 self._learn(pod, question, answer, wait)
             if not wait.asked:
-                self._parked.resume(wait, now)
-        self._parked.next_in(line, now)
+                self.parked.resume(wait, now)
+        self.parked.next_in(line, now)
 
     def _failed(self, unit: QueuedUnit, pods: Iterable[Pod], problem: str, now: float) -> list[Decision]:
         """Reject a unit whose question failed; it is requeued after its backoff."""
@@ -181,7 +184,7 @@ class Asking:
         self, unit: QueuedUnit, line: Hashable, rounds: int, asked: dict[int, About], now: float
     ) -> list[Decision]:
         """Park a unit until these questions have been answered."""
-        self._parked.ask(unit, line, rounds, asked, now)
+        self.parked.ask(unit, line, rounds, asked, now)
         return [Asked(item.pod, item.pod.scheduler_name, item) for item, _ in asked.values()]
 
     # Answers
@@ -241,8 +244,8 @@ class Asking:
             if more:
                 self._queue.take(unit)
                 told = [item for item in decisions if not _is_premature(item)]
-                if self._parked.is_full(line):
-                    self._parked.stand_in_line(unit, line, rounds, now)
+                if self.parked.is_full(line):
+                    self.parked.stand_in_line(unit, line, rounds, now)
                     return told
                 return [*told, *self._ask(unit, line, rounds + 1, more, now)]
         self._forget(uids)

@@ -40,18 +40,21 @@ class Wait(msgspec.Struct):
 
 
 class Parked:
-    """Parked units by key and open questions by number. Units that wait to ask stand in lines, in `order`."""
+    """Parked units by key (`waits`) and open questions by number.
+
+    Units that wait to ask stand in `lines`, by the extenders that they ask, in `order`.
+    """
 
     def __init__(self, queue: SchedulingQueue, order: Callable[[QueuedUnit], Any]) -> None:
         self._queue = queue
         self._order = order
-        self._waits: dict[str, Wait] = {}
+        self.waits: dict[str, Wait] = {}
         self._keys: dict[int, str] = {}
         # The line of every question in flight, including questions whose unit is gone.
         self._line_of: dict[int, Hashable] = {}
         self._under_way: Counter[Hashable] = Counter()
         # Units that wait to ask, in queue order: (sort key, number, key of the unit).
-        self._lines: dict[Hashable, list[tuple[Any, int, str]]] = {}
+        self.lines: dict[Hashable, list[tuple[Any, int, str]]] = {}
         self._stood = 0
         # Units that were called from their line, until they are tried.
         self._called: dict[str, Wait] = {}
@@ -64,7 +67,7 @@ class Parked:
         """Park a unit until its line may ask more."""
         self._park(Wait(unit, unit.attempts, line, rounds, {}), now)
         self._stood += 1
-        waiting = self._lines.setdefault(line, [])
+        waiting = self.lines.setdefault(line, [])
         heapq.heappush(waiting, (self._order(unit), self._stood, unit.key))
         if len(waiting) > 2 * len(self._queue.units) + FEW:
             # Keep one entry per unit.
@@ -81,17 +84,17 @@ class Parked:
         self._line_of.update(dict.fromkeys(asked, line))
 
     def _park(self, wait: Wait, now: float) -> None:
-        self._waits[wait.unit.key] = wait
+        self.waits[wait.unit.key] = wait
         self._queue.park(wait.unit, now)
         units = self._queue.units
-        if len(self._waits) > 2 * len(units) + FEW:
+        if len(self.waits) > 2 * len(units) + FEW:
             # Units that were removed between their answer and their attempt.
-            for key in [key for key, item in self._waits.items() if units.get(key) is not item.unit]:
+            for key in [key for key, item in self.waits.items() if units.get(key) is not item.unit]:
                 self._drop(key)
 
     def waits_on(self, unit: QueuedUnit, now: float) -> bool:
         """Park a unit again while its open questions still hold; False if it has none."""
-        wait = self._waits.get(unit.key)
+        wait = self.waits.get(unit.key)
         if wait is None or wait.unit is not unit or not wait.asked:
             return False
         if any(_is_stale(unit, item) for item, _ in wait.asked.values()):
@@ -109,7 +112,7 @@ class Parked:
         return wait if wait is not None and wait.unit is unit else None
 
     def _drop(self, key: str) -> Wait | None:
-        wait = self._waits.pop(key, None)
+        wait = self.waits.pop(key, None)
         for number in wait.asked if wait is not None else ():
             self._keys.pop(number, None)
         return wait
@@ -125,14 +128,14 @@ class Parked:
     def answered(self, number: int) -> tuple[Wait, About] | None:
         """The parked unit and the question of an answer; None if the unit is gone."""
         key = self._keys.pop(number, None)
-        wait = self._waits.get(key) if key is not None else None
+        wait = self.waits.get(key) if key is not None else None
         return None if wait is None else (wait, wait.asked.pop(number))
 
     def resume(self, wait: Wait, now: float) -> bool:
         """Requeue a unit without backoff, as it has not failed; False if it is gone or no longer parked."""
         unit = wait.unit
         if self._queue.units.get(unit.key) is not unit or unit.part is not Part.ASKED:
-            if self._waits.get(unit.key) is wait and self._queue.units.get(unit.key) is not unit:
+            if self.waits.get(unit.key) is wait and self._queue.units.get(unit.key) is not unit:
                 self._drop(unit.key)
             return False
         unit.attempts = 0
@@ -143,17 +146,17 @@ class Parked:
 
     def next_in(self, line: Hashable, now: float) -> None:
         """Requeue as many units of a line as may ask now, in queue order."""
-        waiting = self._lines.get(line)
+        waiting = self.lines.get(line)
         free = MOST_QUESTIONS - self._under_way[line]
         if waiting and free > 0:
             free -= self._number_called(line)
         while waiting and free > 0:
-            wait = self._waits.get(heapq.heappop(waiting)[2])
+            wait = self.waits.get(heapq.heappop(waiting)[2])
             if wait is not None and not wait.asked and self.resume(wait, now):
                 self._called[wait.unit.key] = wait
                 free -= 1
         if waiting is not None and not waiting:
-            del self._lines[line]
+            del self.lines[line]
         if not self._under_way[line]:
             del self._under_way[line]
 

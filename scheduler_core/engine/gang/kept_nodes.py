@@ -41,13 +41,16 @@ T = TypeVar("T")
 
 
 class NodeKeeper:
-    """Keeps nodes for one gang at a time, the first in queue order."""
+    """Keeps nodes for one gang at a time, the first in queue order.
+
+    `kept_for`: the key of that gang's unit; empty if no nodes are kept.
+    """
 
     def __init__(self, cycle: PodCycle, queue: SchedulingQueue, profiles: Mapping[str, Profile]) -> None:
         self._cycle = cycle
         self._profiles = profiles
         self._queue = queue
-        self._kept_for = ""
+        self.kept_for = ""
         self._need = 0
         self._kept_plan = EMPTY_PLAN
         # Pods that will have ended by the start; their room is not kept a second time.
@@ -58,16 +61,16 @@ class NodeKeeper:
     @property
     def start(self) -> float:
         """When the gang that nodes are kept for can start; 0 if there is none or the time is not known."""
-        return self._kept_plan.start if self._kept_for else 0.0
+        return self._kept_plan.start if self.kept_for else 0.0
 
     def after_attempt(self, unit: QueuedUnit, members: Members, outcome: GangOutcome, now: float) -> None:
         """Keep nodes for a gang after its attempt, if time may bring the room that it lacks."""
         if outcome.beyond_quota or outcome.too_few or outcome.error:
             # No room would help it now, so its kept nodes are released.
             self._give_up(unit)
-        elif (outcome.reserved or outcome.preemption is not None) and unit.key == self._kept_for:
+        elif (outcome.reserved or outcome.preemption is not None) and unit.key == self.kept_for:
             # It starts, or its nodes are now nominated with victims and wait for their end.
-            self._kept_for = ""
+            self.kept_for = ""
         elif outcome.need and outcome.preemption is None:
             self._consider(unit, members, outcome.need, now)
         elif not (outcome.preemption or outcome.preparing or outcome.reserved) and not gang_waits(
@@ -80,7 +83,7 @@ class NodeKeeper:
 
     def members_tried_singly(self, unit: QueuedUnit) -> None:
         """Release the kept nodes of a unit whose pods are tried one by one."""
-        if unit.key == self._kept_for:
+        if unit.key == self.kept_for:
             self._give_up(unit)
         self._cycle.state.restored_nominations.release(unit.key)
 
@@ -102,7 +105,7 @@ class NodeKeeper:
 
     def _consider(self, unit: QueuedUnit, members: Members, need: int, now: float) -> None:
         state = self._cycle.state
-        holder = self._queue.units.get(self._kept_for)
+        holder = self._queue.units.get(self.kept_for)
         order = members[0][0].queue_sort.sort_key
         if gang_waits(state, (pod for _, pod in members)):
             return
@@ -124,7 +127,7 @@ class NodeKeeper:
     def _others(self, unit: QueuedUnit) -> Iterator[QueuedUnit]:
         """Other gangs for which nodes are kept, including those that wait for leaving pods."""
         kept = (standing.group for standing in self._cycle.state.nominations.sums if standing.kept)
-        for key in {self._kept_for, *kept} - {unit.key}:
+        for key in {self.kept_for, *kept} - {unit.key}:
             other = self._queue.units.get(key)
             if other is not None:
                 yield other
@@ -186,22 +189,22 @@ class NodeKeeper:
             looks = bool(added)
             if (
                 self._lost_kept_nodes(gang, looks)
-                if key == self._kept_for
+                if key == self.kept_for
                 else self._cannot_start_after_victims(gang, given)
             ):
                 self._queue.activate(gang, now)
 
     def cannot_start(self, unit: QueuedUnit) -> bool:
         """Whether a gang cannot start on its kept nodes, even if all other pods ended."""
-        if unit.key == self._kept_for:
+        if unit.key == self.kept_for:
             return len(unit.pods) < self._need or self._lost_kept_nodes(unit, True)
         waiting = self._cycle.state.nominations.waiting(lambda standing: standing.group == unit.key)
         return self._cannot_start_after_victims(unit, {item.node for item in waiting})
 
     def forget(self, key: str) -> None:
         """Forget the plan of a gang whose kept nodes were released."""
-        if self._kept_for == key:
-            self._kept_for = ""
+        if self.kept_for == key:
+            self.kept_for = ""
 
     def _lost_kept_nodes(self, holder: QueuedUnit, looks: bool) -> bool:
         """Whether the gang can no longer start on its kept nodes; with `looks` the nodes are checked too."""
@@ -230,9 +233,9 @@ class NodeKeeper:
             self._cycle.state.nominations.remove(uid)
 
     def _keep(self, unit: QueuedUnit, plan: GangPlan, need: int, now: float) -> None:
-        if plan.start > max(now, self.start if unit.key == self._kept_for else 0.0):
+        if plan.start > max(now, self.start if unit.key == self.kept_for else 0.0):
             self._activate_units_that_end_by(plan.start, unit, now)
-        self._kept_for, self._need, self._kept_plan = unit.key, need, plan
+        self.kept_for, self._need, self._kept_plan = unit.key, need, plan
         planned = {member.pod.uid for member in plan.members}
         for uid in unit.pods.keys() - planned:
             self._cycle.state.nominations.remove(uid)
@@ -278,9 +281,9 @@ class NodeKeeper:
 
     def schedule(self, unit: QueuedUnit, now: float, schedule: Callable[[QueuedUnit, float], T]) -> T:
         """Schedule a unit; if its pods end before the gang can start, without the kept nodes (backfill)."""
-        if not self._kept_for:
+        if not self.kept_for:
             return schedule(unit, now)
-        holder = self._queue.units.get(self._kept_for)
+        holder = self._queue.units.get(self.kept_for)
         if holder is not None and len(holder.pods) < self._need:
             # A waiting member is gone: the gang cannot start now.
             self._give_up(holder)
@@ -301,7 +304,7 @@ class NodeKeeper:
         return not self._ending <= state.placed.keys() or bool(state.table.leaving[self._ending_rows].any())
 
     def _keep_again(self, holder: QueuedUnit) -> None:
-        if self._kept_for == holder.key:
+        if self.kept_for == holder.key:
             self._nominate(holder)
 
 

@@ -53,6 +53,10 @@ class WaitingReviews:
         self.version = 0
         self._tried: deque[_Tried] = deque()
 
+    def __len__(self) -> int:
+        """The number of entries, of units that wait no longer included."""
+        return len(self._tried)
+
     def changed(self) -> None:
         """Count a change of the cluster that may matter to waiting units."""
         self.version += 1

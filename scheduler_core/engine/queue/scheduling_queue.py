@@ -62,7 +62,7 @@ class SchedulingQueue:
         self._sort_key = sort_key
         self._gate = gate
         self._wakes = wakes
-        self._traits = traits
+        self.traits = traits
         self._initial_backoff = initial_backoff
         self._max_backoff = max_backoff
         self._flush_after = flush_after
@@ -272,7 +272,7 @@ class SchedulingQueue:
         unit.failures += 1
         unit.since = now if unit.since is None else unit.since
         entry = self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
-        self.classes.add(unit, traits or self._traits(unit), self._ready_at(unit), now)
+        self.classes.add(unit, traits or self.traits(unit), self._ready_at(unit), now)
         self.classes.release_class(unit)
         unit.due = due if due < now + self._flush_after else math.inf
         if unit.due < math.inf:

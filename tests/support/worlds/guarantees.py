@@ -98,7 +98,7 @@ def _without_borrowers(view: View, claimants: list[Raw], names: Collection[str] 
     }
     other = copy.copy(view)
     other.pods = [_not_nominated(pod) if key(pod) in beyond else pod for pod in view.pods]
-    other._split()
+    other.split()
     return other
 
 

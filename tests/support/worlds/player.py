@@ -232,7 +232,7 @@ class Player(Simulation):
                 if isinstance(decision, Placed | Evicted):
                     text = f"a second look at {decision.pod.key}: {type(decision).__name__}"
                     self.findings.append(Finding("review-changes", self.step, text))
-                self._carry_out(decision)
+                self.carry_out(decision)
         else:
             self.findings.append(Finding("endless", self.step, f"looked again {ROUNDS} times"))
         # Who ends in time may start beside kept nodes, where it is known when their gang starts.
@@ -255,7 +255,7 @@ class Player(Simulation):
     def _kept_for_long(self) -> bool:
         """Whether nodes are kept for a gang that has waited long, which a fresh scheduler cannot know."""
         kept_nodes = self.scheduler.kept_nodes
-        return bool(kept_nodes._kept_for) and not kept_nodes.start
+        return bool(kept_nodes.kept_for) and not kept_nodes.start
 
     def _patience(self, fault: Fault) -> bool:
         """Then others may start in a fresh scheduler; nobody may be evicted there."""
@@ -326,7 +326,7 @@ class Player(Simulation):
             self.findings.append(Finding("error", self.step, f"{decision.pod.key}: {decision.message}"))
         elif isinstance(decision, Rejected) and not decision.nominated:
             self._gave_way(decision.pod.key)
-        return self._carry_out(decision)
+        return self.carry_out(decision)
 
     def _write(self, write: Write) -> bool:
         if not isinstance(write, Evict):

@@ -181,7 +181,7 @@ class View:
         self.holds: list[HeldQuota] = []
         for obj in objects:
             self._sort_in(obj)
-        self._split()
+        self.split()
         self.low = {ns: amounts(quota["spec"].get("min")) for ns, quota in self.quotas.items()}
         self.high = {ns: amounts(quota["spec"].get("max")) for ns, quota in self.quotas.items()}
 
@@ -211,7 +211,8 @@ class View:
             case "PodDisruptionBudget":
                 self.budgets.append(obj)
 
-    def _split(self) -> None:
+    def split(self) -> None:
+        """Sort `pods` anew into those that hold room, that wait, and that are charged."""
         alive = [pod for pod in self.pods if not finished(pod)]
         self.holders = [pod for pod in alive if node_of(pod)]
         self.waiting = [pod for pod in alive if not node_of(pod) and not going(pod)]
@@ -222,7 +223,7 @@ class View:
         other = object.__new__(View)
         other.__dict__.update(self.__dict__)
         other.pods = [pod for pod in self.pods if key(pod) not in gone]
-        other._split()
+        other.split()
         return other
 
     def placed(self, pod: Raw, node: str) -> View:

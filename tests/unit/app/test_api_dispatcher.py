@@ -57,7 +57,7 @@ class Server:
 class Rig:
     """Effects whose threads are those of the test: everything happens at once, in order."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, extenders: object = None) -> None:
         self.server = server
         self.workers = self
         self.backlog = 0
@@ -75,6 +75,7 @@ class Rig:
             self.metrics,
             lambda: 7.0,
             waiting={"p": PARSED}.get,
+            extenders=cast(Any, extenders),
         )
 
     # The writer
@@ -233,8 +234,8 @@ BINDERS: list[tuple[str, list[MusterError | None], list[Any], int, str]] = [
 def test_what_becomes_of_a_binding_by_an_extender(
     says: list[MusterError | None], reads: list[Any], called: int, outcome: str
 ) -> None:
-    binder, rig = Binder(*says), Rig(Server([], list(reads)))
-    rig.dispatcher._extenders = cast(Any, binder)
+    binder = Binder(*says)
+    rig = Rig(Server([], list(reads)), binder)
     rig.dispatcher.submit(Placed(PARSED, "n", "own", Bind("a", "p", "p", "n", by="http://x")))
     assert (binder.called, rig.server.written) == (called, []), "we never bind in its place"
     assert (len(rig.dispatcher.accepted), len(rig.reported)) == ((1, 0) if outcome == "bound" else (0, 1))

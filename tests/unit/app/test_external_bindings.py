@@ -28,7 +28,7 @@ def notices(made: Rig) -> list[Noticed]:
 
 
 def counted(made: Rig) -> Any:
-    return made.loop._metrics.registry.get_sample_value("muster_pods_bound_past_max_total")
+    return made.metrics.registry.get_sample_value("muster_pods_bound_past_max_total")
 
 
 def test_a_pod_that_another_client_bound_beyond_max_gets_one_event() -> None:
@@ -99,6 +99,6 @@ def test_our_own_binding_that_shows_after_we_gave_it_up_is_no_breach() -> None:
 def test_pods_that_are_gone_are_not_remembered() -> None:
     made = rig()
     made.turn(seen(PODS, pod(cpu="4")))
-    assert len(made.loop._intake._external_bindings) == 1
     made.turn(seen(PODS, pod(cpu="4"), "DELETED"))
-    assert len(made.loop._intake._external_bindings) == 0
+    made.turn(seen(PODS, pod(node_name="one", cpu="4")))
+    assert notices(made) == [], "a pod that came with its node was not waiting before"

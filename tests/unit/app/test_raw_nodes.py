@@ -39,7 +39,7 @@ def texts(server: Server, *, listed: bool = True) -> RawNodes:
 def test_a_node_that_the_watch_shows_is_not_read() -> None:
     server = Server()
     made = texts(server)
-    made._take(Event("ADDED", NODES, "n", "u", b"{}"))
+    made.take(Event("ADDED", NODES, "n", "u", b"{}"))
     assert (made.get("n"), server.read) == (b"{}", [])
 
 

@@ -51,7 +51,7 @@ def test_the_small_form_is_small_and_held_to_no_bound(work: Burst | Stream) -> N
 
 
 def test_pairs_begin_with_each_of_them_in_turn() -> None:
-    assert [peers._order(pair)[0] for pair in range(4)] == ["Muster", PEER, "Muster", PEER]
+    assert [peers.order(pair)[0] for pair in range(4)] == ["Muster", PEER, "Muster", PEER]
 
 
 def test_pods_that_were_not_bound_make_a_median_of_never() -> None:

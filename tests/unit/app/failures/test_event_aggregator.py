@@ -17,6 +17,7 @@ from scheduler_core.kube.writes.correlator import ObjectReference
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_group, make_pod, make_quota
+from tests.support.kept import entries
 
 QUOTA = ObjectReference("scheduling.x-k8s.io/v1alpha1", "ElasticQuota", "a", "quota", "q")
 WHY = "used cpu=6 + requested 1 exceeds max=6"
@@ -128,7 +129,7 @@ def test_what_is_gone_is_forgotten() -> None:
     rig.pods.clear()
     for second in range(200):
         rig.aggregator.due(float(second))
-    assert (len(rig.aggregator), len(rig.aggregator._targets), rig.aggregator.next_time()) == (0, 0, None)
+    assert (len(rig.aggregator), entries(rig.aggregator), rig.aggregator.next_time()) == (0, 0, None)
 
 
 def test_pods_that_stand_alone_are_told_of_on_one_of_them() -> None:

@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_core.app.loop.inbox import BindFailed, BindRead, EvictFailed, Inbox, StateQuery, Stop, Timing
+from scheduler_core.app.loop.inbox import BindFailed, BindRead, EvictFailed, Inbox, StateQuery, Timing
 from scheduler_core.app.loop.loop import CONFIRM_SECONDS, Loop
 from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.controllers.controller import Controller
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.queue.reviews import REVIEW_AFTER_SECONDS
 from scheduler_core.engine.scheduler import Scheduler
@@ -70,25 +71,26 @@ class Carried:
 class Rig:
     """A loop on a clock of its own, run one turn at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *controllers: Controller) -> None:
         self.now = 1000.0
         self.leads = True
+        self.metrics = SchedulerMetrics("test")
         profiles = build_profiles(muster_config(), FACTORIES, KNOWN_PLUGINS)
         self.loop = Loop(
             Scheduler(ClusterState(), profiles),
-            [],
+            controllers,
             [NODES, PODS],
-            SchedulerMetrics("test"),
+            self.metrics,
             may_decide=lambda: self.leads,
             wall=lambda: self.now,
+            monotonic=lambda: self.now,
         )
         self.carried = self.loop.dispatcher = Carried()
 
     def turn(self, *items: Inbox) -> None:
-        for item in (*items, Stop()):
+        for item in items:
             self.loop.inbox.put(item)
-        self.loop._drain(0.0)
-        self.loop._turn(self.now)
+        self.loop.turn(0.0)
 
     def sync(self) -> None:
         self.turn(seen(NODES, node("one")), Event("SYNCED", NODES), Event("SYNCED", PODS))
@@ -264,7 +266,7 @@ def reviewed(rig: Rig) -> list[tuple[str, str]]:
 
 def test_an_idle_scheduler_renews_the_message_of_a_waiting_pod() -> None:
     rig = waiting()
-    assert rig.loop._timeout() <= 1.0
+    assert rig.loop.timeout() <= 1.0
     rig.now += REVIEW_AFTER_SECONDS
     rig.turn()
     assert reviewed(rig) == [("p0", "0/2 nodes are availabl")]
@@ -279,12 +281,12 @@ def test_one_is_looked_at_after_the_other_never_all_at_once() -> None:
     for _ in range(5):
         rig.turn()
     assert len(rig.carried.reviewed) == 1
-    assert rig.loop._next_review() == rig.loop._reviewed > rig.now
-    for _ in range(3):
-        rig.now = rig.loop._reviewed
+    for _ in range(2):
+        assert 0.0 < rig.loop.timeout() < 0.5, "the loop wakes up for the next one"
+        rig.now += rig.loop.timeout() + 0.001
         rig.turn()
     assert [name for name, _ in reviewed(rig)] == ["p0", "p1", "p2"]
-    assert rig.loop._next_review() is None
+    assert rig.loop.timeout() > 0.5, "there is nothing more to review"
 
 
 def test_no_waiting_pod_is_reviewed_while_too_many_writes_have_no_answer() -> None:
@@ -301,11 +303,11 @@ def test_the_loop_wakes_up_when_a_charge_lapses() -> None:
     charge = Charge("forged", "forged", "", {"cpu": 1000})
     rig.loop.scheduler.put(ReservationLedger("a", charges=(charge,), name=ELASTIC_NAME), rig.now)
     rig.now += PENDING_SECONDS - 0.5
-    assert rig.loop._timeout() == pytest.approx(0.5)
+    assert rig.loop.timeout() == pytest.approx(0.5)
     rig.now += 0.5
-    assert rig.loop._timeout() == 0.0
+    assert rig.loop.timeout() == 0.0
     rig.turn()
-    assert rig.loop._timeout() > 0.5, "there is nothing more to do"
+    assert rig.loop.timeout() > 0.5, "there is nothing more to do"
 
 
 class Statuses:
@@ -323,9 +325,8 @@ class Statuses:
 
 
 def test_statuses_yield_to_many_bindings_for_two_seconds() -> None:
-    rig = Rig()
     statuses = Statuses()
-    rig.loop._controllers = [statuses]
+    rig = Rig(statuses)
     rig.sync()
     began = rig.now
     rig.carried.backlog = 100
@@ -333,7 +334,7 @@ def test_statuses_yield_to_many_bindings_for_two_seconds() -> None:
         rig.now += 0.5
         rig.turn()
     assert [asked - began for asked in statuses.asked] == [0.0, 2.0, 4.0]
-    assert rig.loop._timeout() == pytest.approx(0.5)
+    assert rig.loop.timeout() == pytest.approx(0.5)
     rig.carried.backlog = 10
     rig.turn()
     assert statuses.asked[-1] == rig.now

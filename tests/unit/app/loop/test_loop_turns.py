@@ -14,26 +14,29 @@ from scheduler_core.app.loop.progress import HANG_SECONDS, Watchdog
 from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.controllers.controller import Controller
 from scheduler_core.engine.decisions import Decision
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import NODES, PODS
+from scheduler_core.model.writes import Write
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
+from tests.support.kept import entries
 from tests.unit.app.loop.test_loop import Carried, node, pod, seen
 
 
 class Timed:
     """A loop on a clock that goes on only where something takes time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *controllers: Controller) -> None:
         self.now = 1000.0
         self.metrics = SchedulerMetrics("test")
         self.scheduler = Scheduler(ClusterState(), build_profiles(muster_config(), FACTORIES, KNOWN_PLUGINS))
         self.loop = Loop(
             self.scheduler,
-            [],
+            controllers,
             [NODES, PODS],
             self.metrics,
             wall=lambda: self.now,
@@ -48,9 +51,7 @@ class Timed:
             self.loop.inbox.put(item)
 
     def turn(self) -> None:
-        self.loop._drain(0.0)
-        self.loop._turn(self.now)
-        self.loop._turns.end()
+        self.loop.turn(0.0)
 
     def takes(self, seconds: float, act: Callable[[], object] = lambda: None) -> StateQuery:
         def ask(_: Scheduler) -> None:
@@ -180,21 +181,21 @@ def test_a_stop_ends_the_loop_whatever_waits() -> None:
 
 
 def test_statuses_wait_like_decisions_while_too_many_writes_have_no_answer() -> None:
-    timed = Timed()
     asked: list[float] = []
 
     class Status:
-        def reconcile(self, state: ClusterState, now: float) -> list[object]:
+        def reconcile(self, state: ClusterState, now: float) -> list[Write]:
             asked.append(now)
             return []
 
         def next_time(self, state: ClusterState) -> float | None:
             return 0.0
 
-    timed.loop._controllers = [Status()]  # type: ignore[list-item]
+    timed = Timed(Status())
+    asked.clear()
     timed.carried.backlog = 1_000_000
     timed.turn()
-    assert (asked, timed.loop._timeout() > 0.0) == ([], True), "and the loop does not spin meanwhile"
+    assert (asked, timed.loop.timeout() > 0.0) == ([], True), "and the loop does not spin meanwhile"
     timed.carried.backlog = 0
     timed.turn()
     assert len(asked) == 1
@@ -203,7 +204,7 @@ def test_statuses_wait_like_decisions_while_too_many_writes_have_no_answer() -> 
 def test_the_loop_wakes_up_for_what_is_still_to_be_said() -> None:
     timed = Timed()
     timed.carried.due = timed.now + 0.25
-    assert timed.loop._timeout() == pytest.approx(0.25)
+    assert timed.loop.timeout() == pytest.approx(0.25)
     before = len(timed.carried.caught_up)
     timed.turn()
     assert len(timed.carried.caught_up) == before + 1
@@ -211,13 +212,15 @@ def test_the_loop_wakes_up_for_what_is_still_to_be_said() -> None:
 
 def test_a_pod_that_changes_all_the_time_is_tried_once_a_backoff() -> None:
     timed = Timed()
+    kept: list[int] = []
     for number in range(600):
         timed.now += 0.1
         timed.put(seen(PODS, msgspec.structs.replace(pod(cpu="8"), labels={"turn": str(number)}), "MODIFIED"))
         timed.turn()
+        kept.append(entries(timed.scheduler.queue))
     # After 1, 2, 4 and 8 s, and every 10 s from then on.
     assert len(timed.carried.decisions) == 1 + 4 + 4
-    assert len(timed.scheduler.queue._backoff) < 200, "and what it leaves behind is bounded"
+    assert max(kept[300:]) < min(kept[10:300]) + 200, "and what it leaves behind is bounded"
 
 
 def test_a_pod_that_changes_in_nothing_that_matters_is_not_tried_at_all() -> None:

@@ -299,7 +299,7 @@ def test_answers_about_deleted_pods_are_forgotten() -> None:
     made.answer(made.asked()[0])
     made.step()
     assert len(made.state.extending.nodes) < 100
-    assert len(made.scheduler.asking._parked._waits) < 100
+    assert len(made.scheduler.asking.parked.waits) < 100
 
 
 def test_an_answer_is_not_used_for_a_form_of_the_pod_that_came_after_it() -> None:

@@ -6,8 +6,13 @@ import pytest
 
 from scheduler_core.config.schema import Extender
 from scheduler_core.engine.decisions import Asked
+from scheduler_core.engine.events import QueueingHints
 from scheduler_core.engine.extenders import asking, parked
 from scheduler_core.engine.extenders.parked import FEW
+from scheduler_core.engine.queue.requeue import Wake
+from scheduler_core.engine.queue.unit import QueuedUnit
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent
 from tests.support.builders import PodBuilder, make_group, make_pod
 from tests.support.extended import Extended
 from tests.support.gang_scheduler import member, placed, rejected
@@ -77,7 +82,7 @@ def test_a_pod_that_is_queued_again_is_in_the_line_once(monkeypatch: pytest.Monk
     for number in range(4 * FEW):
         made.put(single("p").labels(form=f"{number}"))
         assert made.step() == []
-    (line,) = made.scheduler.asking._parked._lines.values()
+    (line,) = made.scheduler.asking.parked.lines.values()
     assert len(line) <= FEW + 4
     made.answer(question)
     (asked,) = (item for item in made.step() if isinstance(item, Asked))
@@ -100,13 +105,19 @@ def test_as_many_of_a_line_are_called_as_may_ask(monkeypatch: pytest.MonkeyPatch
 def test_who_is_to_be_tried_in_any_case_is_not_looked_at_for_every_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    looked: list[QueuedUnit] = []
+    wake = QueueingHints.wake
+
+    def counted(hints: QueueingHints, state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> Wake:
+        looked.append(unit)
+        return wake(hints, state, unit, event)
+
+    monkeypatch.setattr(QueueingHints, "wake", counted)
     made = Extended([9])
     made.put(single("p"))
     made.answer(made.asked()[0], {"n0": "no"})
     made.step()
-    classes, looked = made.scheduler.queue.classes, []
-    wakes = classes._wakes
-    monkeypatch.setattr(classes, "_wakes", lambda unit, event: looked.append(unit) or wakes(unit, event))
+    looked.clear()
     for number in range(5):
         made.put(single(f"other{number}").on("n0"))
     assert len(looked) == 1

@@ -7,8 +7,10 @@ from msgspec import structs
 
 from scheduler_core.engine.decisions import Evicted, Placed, Rejected
 from scheduler_core.engine.gang import composite_search
+from scheduler_core.engine.gang.members import Members
 from scheduler_core.model.names import MUSTER_SCHEDULER, PREEMPTED_BY
 from scheduler_core.model.pods.pod import NEVER, Pod
+from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs.verdicts import SCHEDULED, SCHEDULER_ERROR, UNSCHEDULABLE
 from tests.support.builders import make_node, make_pod
 from tests.support.composite_world import PRIORITY, World, composite, gang
@@ -190,13 +192,14 @@ def test_the_search_ends_after_its_attempts(monkeypatch: pytest.MonkeyPatch) -> 
     for name, cpu in (("g0-0", 3), ("g0-1", 1)):
         world.put(structs.replace(member(name, "g0", cpu=cpu), preemption_policy=NEVER))
     counted: list[str] = []
-    attempt = composite_search.TreeSearch._members
+    kinds_of = composite_search.kinds_of
 
-    def count(search: composite_search.TreeSearch, *given: object) -> dict[str, str]:
+    def count(state: ClusterState, waiting: Members) -> list[object]:
+        """Each attempt asks first which pods are alike."""
         counted.append("")
-        return attempt(search, *given)  # type: ignore[arg-type]
+        return kinds_of(state, waiting)
 
-    monkeypatch.setattr(composite_search.TreeSearch, "_members", count)
+    monkeypatch.setattr(composite_search, "kinds_of", count)
     monkeypatch.setattr(composite_search, "MOST_ATTEMPTS", 2)
     decisions = world.scheduler.step(world.now)
     told = [item.message for item in decisions if isinstance(item, Rejected)]

@@ -144,7 +144,7 @@ def test_entries_of_units_that_wait_no_more_do_not_pile_up() -> None:
         grow(made, cpu=9)
         made.scheduler.remove(make_node(f"n{len(made.state.nodes.names) - 1}").obj(), made.now)
         made.step(20.0)
-    assert len(made.scheduler.reviews._tried) < 100
+    assert len(made.scheduler.reviews) < 100
 
 
 @pytest.mark.parametrize("helps", [True, False], ids=["a wake-up was missed", "nothing helps"])

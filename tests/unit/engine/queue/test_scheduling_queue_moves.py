@@ -26,6 +26,8 @@ class Setting:
     def __init__(self, **options: float) -> None:
         self.closed: set[str] = set()
         self.asked: list[str] = []
+        # What the next hints say, before those of the plugins.
+        self.helps: list[Wake] = []
         self.queue = SchedulingQueue(
             lambda unit: (-unit.priority, unit.created),
             lambda unit: "Gate" if unit.key in self.closed else "",
@@ -35,6 +37,8 @@ class Setting:
 
     def wakes(self, unit: QueuedUnit, event: ClusterEvent) -> Wake:
         self.asked.append(unit.key)
+        if self.helps:
+            return self.helps.pop(0)
         return Wake.YES if ("Quota" if event is QUOTA else "Fit") in unit.plugins else Wake.NO
 
     def put(self, name: str, now: float = 0.0, key: str = "", **more: int) -> None:
@@ -121,10 +125,9 @@ def test_a_due_time_is_forgotten_when_the_unit_moved_on() -> None:
 
 def test_a_unit_that_waits_on_without_a_try_is_still_due() -> None:
     setting = Setting()
-    helps = [Wake.WHILE_SO, Wake.NO]
     setting.put("p")
     setting.fail("p", 10.0, due=40.0)
-    setting.queue.classes._wakes = lambda unit, event: helps.pop(0)
+    setting.helps = [Wake.WHILE_SO, Wake.NO]
     setting.queue.on_event(QUOTA, 20.0)
     assert setting.popped(39.0) == []
     assert (setting.queue.next_time(), setting.popped(40.0)) == (40.0, ["p"])

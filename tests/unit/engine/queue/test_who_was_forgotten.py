@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from scheduler_core.engine.decisions import Decision
 from scheduler_core.engine.queue.known_refusals import STANDS_FOR_SECONDS
+from scheduler_core.engine.queue.unit import QueuedUnit
 from tests.support.builders import make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, evicted, placed, rejected
 
@@ -70,13 +74,13 @@ def test_what_is_said_of_equals_stands_for_a_short_time() -> None:
     made.step()
     unit = made.scheduler.queue.units["a/p0"]
     tries: list[str] = []
-    decide = made.scheduler._decide
+    schedule = made.scheduler.kept_nodes.schedule
 
-    def counted(tried: object, now: float) -> list[object]:
-        tries.append(tried.key)  # type: ignore[attr-defined]
-        return decide(tried, now)  # type: ignore[arg-type, return-value]
+    def counted(tried: QueuedUnit, now: float, how: Callable[..., list[Decision]]) -> list[Decision]:
+        tries.append(tried.key)
+        return schedule(tried, now, how)
 
-    made.scheduler._decide = counted  # type: ignore[method-assign, assignment]
+    made.scheduler.kept_nodes.schedule = counted  # type: ignore[method-assign, assignment]
     for name in ("p1", "p2"):
         made.put(make_pod(f"a/{name}").uid(name).requests(cpu=2))
         assert list(rejected(made.step(STANDS_FOR_SECONDS * 0.75))) == [name]
