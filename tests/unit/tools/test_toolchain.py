@@ -65,6 +65,15 @@ def test_its_modules_and_results_are_shared_by_the_builds_and_gone_after_them(re
     assert not (registry.cache / "go" / "work").exists()
 
 
+def test_results_are_kept_where_a_folder_for_them_is_named(
+    registry: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = registry.cache.parent / "compiled"
+    monkeypatch.setenv("MUSTER_GO_CACHE", str(kept))
+    build.have("kubectl")
+    assert {line.split()[1] for line in registry.builds} == {str(kept)}
+
+
 def test_they_stay_while_another_process_builds(registry: Machine) -> None:
     go = toolchain.find(build.TOOLS / "kubectl", Line())
     with toolchain.in_use(go, Line()):
