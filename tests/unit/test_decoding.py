@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_core.decoding import MOST_LEVELS, decode_deep, fresh_decoder, shallow
+from scheduler_core.decoding import MOST_LEVELS, decode_deep, fresh_decoder, is_deep, shallow
 
 # Each round has types that nobody has read yet, and four threads that begin at once.
 ROUNDS = """
@@ -72,6 +72,45 @@ def test_values_nested_too_deeply_become_null_and_others_stay(value: Any, levels
     for number in range(levels):
         value = [1, value, "]"] if number % 2 else {"{": value, "b": [2]}
     assert json.loads(shallow(json.dumps(value).encode())) == pruned(value, MOST_LEVELS)
+
+
+def levels_of(value: Any) -> int:
+    """How many arrays and objects are inside each other."""
+    if not isinstance(value, (dict, list)):
+        return 0
+    return 1 + max(map(levels_of, value.values() if isinstance(value, dict) else value), default=0)
+
+
+@given(
+    VALUES, st.integers(MOST_LEVELS - 6, MOST_LEVELS + 1), st.sampled_from(["]", "[", '"[', "\\]", '\\"]]'])
+)
+def test_json_is_deep_where_it_has_more_levels_than_are_read(value: Any, levels: int, text: str) -> None:
+    for number in range(levels):
+        value = [1, value, text] if number % 2 else {text: value, "b": [2]}
+    assert is_deep(json.dumps(value).encode()) == (levels_of(value) > MOST_LEVELS)
+
+
+LIMIT = b"[" * MOST_LEVELS + b"]" * MOST_LEVELS
+WIDE = b"[" + b"[[]]," * MOST_LEVELS + b"[]]"
+DEPTHS = [
+    ("as many levels as are read", LIMIT, False),
+    ("one more", b"[%b]" % LIMIT, True),
+    ("many that are short", WIDE, False),
+    ("deep after many that are short", b"[%b,%b]" % (WIDE, LIMIT), True),
+    ("deep after a long text", b'["%b",%b]' % (b"]x" * 100_000, LIMIT), True),
+    ("brackets in a long text", b'[%b,"%b"]' % (WIDE, b"[x" * 100_000), False),
+    ("deep after many texts", b'["]"%b,%b]' % (b',"]"' * 50_001, LIMIT), True),
+    ("brackets in many texts", b"[%b%b]" % (WIDE, b',"["' * 50_001), False),
+    ("as many levels as are read, a thousand times", b"[%b0]" % (LIMIT[1:-1] + b",") * 1000, False),
+    ("close to the limit throughout", LIMIT[: MOST_LEVELS - 2] + b"[[]]" * 100_000, True),
+    ("never closed", b"[" * 1_000_000, True),
+    ("closed a million times", LIMIT + b"]" * 1_000_000, False),
+]
+
+
+@pytest.mark.parametrize(("text", "deep"), [case[1:] for case in DEPTHS], ids=[case[0] for case in DEPTHS])
+def test_depth_is_found_in_large_json_too(text: bytes, deep: bool) -> None:
+    assert is_deep(text) == deep
 
 
 @given(st.binary() | st.text('"\\[]{}:,a1').map(str.encode))

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from scheduler_core.decoding import decode, decoder
+from scheduler_core.decoding import MOST_LEVELS, decode, decoder, is_deep
 from scheduler_core.errors import ModelError
 from scheduler_core.quota.reservations.limits import MOST_NAME, MOST_UID
 from webhook.http.body import HEAD_BYTES
@@ -108,7 +108,7 @@ class Malformed(Exception):
 
 
 class TooDeep(Malformed):
-    """A review that is nested too deeply to be decoded."""
+    """A review that is nested more deeply than MOST_LEVELS."""
 
 
 class Unready(Exception):
@@ -127,15 +127,18 @@ class ReviewResponse(NamedTuple):
 _decoder = decoder(_Review)
 _salvage = decoder(_UidFallback)
 _encoder = msgspec.json.Encoder()
-_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError)
 
 
 def decode_review(body: bytes) -> ReviewRequest:
-    """The request of an AdmissionReview v1. Raises Malformed."""
+    """The request of an AdmissionReview v1. Raises Malformed.
+
+    Its objects are not deep, so policies decode them without a thought of that.
+    """
+    if is_deep(body):
+        raise TooDeep(f"the review is nested too deeply, at most {MOST_LEVELS} levels are read")
     try:
         found = _decoder.decode(body)
-    except RecursionError:
-        raise TooDeep("the review is nested too deeply to be read") from None
     except _UNREADABLE as error:
         raise Malformed(f"not an AdmissionReview: {error}") from None
     if found.api_version != API_VERSION or found.kind != KIND:
@@ -153,11 +156,12 @@ def review(body: bytes, decide: Callable[[ReviewRequest], Verdict]) -> ReviewRes
     try:
         request = decode_review(body)
         verdict = refuse_large_object(request, body) or decide(request)
+    except TooDeep as error:
+        head = body[:HEAD_BYTES]
+        refused = refuse_pod(head, str(error))
+        return refused or ReviewResponse(400, _bad_request(_uid_in(head), error), None, None)
     except Malformed as error:
-        refused = refuse_pod(body[:HEAD_BYTES], str(error)) if isinstance(error, TooDeep) else None
-        if refused is not None:
-            return refused
-        return ReviewResponse(400, _failure(_uid_of(body), 400, "BadRequest", str(error)), request, None)
+        return ReviewResponse(400, _bad_request(_uid_of(body), error), request, None)
     except Unready as error:
         uid = request.uid if request else ""
         return ReviewResponse(503, _failure(uid, 503, "ServiceUnavailable", str(error)), request, None)
@@ -269,6 +273,10 @@ def _status(verdict: Verdict) -> dict[str, Any]:
         "message": shorten(verdict.message, MAX_MESSAGE),
         "details": {"causes": causes},
     }
+
+
+def _bad_request(uid: str, error: Malformed) -> bytes:
+    return _failure(uid, 400, "BadRequest", str(error))
 
 
 def _failure(uid: str, code: int, reason: str, message: str) -> bytes:

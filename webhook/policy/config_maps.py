@@ -57,7 +57,7 @@ def warn_of_missing_label(raw: msgspec.Raw, namespace: str) -> tuple[str, ...]:
     """The warning about a ConfigMap with the data, but not the label, of a group or a topology."""
     try:
         found = _decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError):
         return ()
     data, labels = found.data or {}, found.metadata.labels or {}
     if SAKKARA_GROUP_LABEL in labels or SAKKARA_TOPOLOGY_LABEL in labels:

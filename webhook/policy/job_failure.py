@@ -18,7 +18,7 @@ from scheduler_core.model.names import (
     JOB_DISRUPTION_LABEL,
 )
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
-from webhook.http.admission_review import Malformed, TooDeep
+from webhook.http.admission_review import Malformed
 from webhook.policy.verdict import ALLOW, Verdict, allow
 
 JOB: Final = ("batch", "Job")
@@ -123,8 +123,6 @@ def can_borrow(quota: ElasticQuota) -> bool:
 def _read(raw: msgspec.Raw) -> _Job:
     try:
         return _decoder.decode(raw)
-    except RecursionError:
-        raise TooDeep("request.object is nested too deeply to be read") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise Malformed(f"request.object is not a Job: {error}") from None
 

@@ -120,7 +120,7 @@ def update_group(
         return ALLOW
     try:
         new, old = (spec_of(text) for text in (raw, old_raw))
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeError) as error:
         raise Malformed(f"request.object is not a PodGroup: {error}") from None
     if new == old or _same(raw, old_raw):
         return ALLOW
@@ -158,7 +158,7 @@ def _policy(raw: msgspec.Raw, api_group: str) -> PolicyWire | None:
         return None
     try:
         return decode(raw, _Policies).spec.policy
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError):
         return None
 
 

@@ -13,7 +13,7 @@ from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, MIRROR_A
 from scheduler_core.model.pods.use import parse_proposed_use
 from scheduler_core.model.quotas.reservation_ledger import Charge
 from scheduler_core.quota.reservations.limits import ReservationRefusal
-from webhook.http.admission_review import Malformed, TooDeep, require_identity
+from webhook.http.admission_review import Malformed, require_identity
 from webhook.policy.pod_group_membership import NewPod, PodSpec, annotation_patch
 from webhook.policy.verdict import ALLOW, Verdict, refuse_lacking, refuse_malformed
 
@@ -30,8 +30,6 @@ def read_pod(raw: msgspec.Raw) -> NewPod:
     """Parse the fields of a pod that admission reads. Raises Malformed."""
     try:
         return _decoder.decode(raw)
-    except RecursionError:
-        raise TooDeep("request.object is nested too deeply to be read") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise Malformed(f"request.object is not a Pod: {error}") from None
 

@@ -33,11 +33,11 @@ def judge_unreadable_update(error: ModelError, raw: msgspec.Raw, old_raw: msgspe
     """The verdict on an update to an object that cannot be parsed: allowed if its spec stays the same."""
     try:
         same = spec_of(raw) == spec_of(old_raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError):
         same = False
     return allow([f"{ALREADY_BROKEN}: {error}"]) if same else refuse_malformed(error)
 
 
 def spec_of(raw: msgspec.Raw) -> Any:
-    """The decoded `spec` of any object. Raises MsgspecError, UnicodeError and RecursionError."""
+    """The decoded `spec` of any object. Raises MsgspecError and UnicodeError."""
     return decode(raw, _SpecOnly).spec

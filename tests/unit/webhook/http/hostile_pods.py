@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from scheduler_core.decoding import MOST_LEVELS
 from scheduler_core.model.pods.use import MAX_AMOUNTS, MAX_CONTAINERS
 from tests.unit.webhook.http import hostile
 from tests.unit.webhook.http.hostile import (
@@ -22,6 +23,8 @@ from tests.unit.webhook.http.hostile import (
 )
 from webhook.http.body import MAX_BODY
 
+# As deep as a list in a pod may be: the review, its request and the pod are around it.
+DEEP = MOST_LEVELS - 4
 PLAIN = text({"containers": [{"name": "c", "image": "i"}]})
 GROUP_NAME = "scheduling.k8s.io/group-name"
 OWNER = {"kind": "T", "name": "t", "uid": "t", "controller": True, "apiVersion": "a.b/v1"}
@@ -113,8 +116,9 @@ def pods() -> Iterator[tuple[str, bytes]]:
         if len(meta) < HALF:
             yield f"{name}, moved", review(POD, *[obj(POD, PLAIN, meta)] * 2)
     rests = {
-        "deep and unread": nested(900),
-        "deep many times": f"[{many(200, nested(900))}]",
+        "deep and unread": nested(DEEP),
+        "deep many times": f"[{many(200, nested(DEEP))}]",
+        "deep throughout": nested(DEEP - 4, inner=many(300_000, nested(4))),
         "too deep": nested(1_000_000),
         "too deep objects": hostile.objects(300_000),
         "numbers": text(list(range(MOST - 100))),
