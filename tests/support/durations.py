@@ -2,6 +2,8 @@
 
 A cost is measured in seconds of a processor, in the worker and in the programs that a test started and saw
 end. It says the same on a busy machine; the time on the wall, kept beside it, does not.
+
+`python -m tests.support.durations` prints what is kept, by folder.
 """
 
 from __future__ import annotations
@@ -122,7 +124,26 @@ def lines_of(costs: Mapping[str, Cost], reasons: Mapping[str, str] = REASONS) ->
     ]
 
 
+def table(costs: Mapping[str, Cost]) -> str:
+    """The costs by folder (of `tests/unit`, by part) as a table in Markdown."""
+    sums: dict[str, Cost] = {}
+    for name, cost in costs.items():
+        parts = name.split("/")[:-1]
+        folder = "/".join(parts[: 3 if parts[1:2] in (["unit"], ["e2e"]) else 2])
+        total = sums.setdefault(folder, Cost())
+        total.tests += cost.tests
+        total.processor += cost.processor
+        total.wall += cost.wall
+    rows = sorted(sums.items(), key=lambda item: -item[1].processor)
+    lines = [f"| `{folder}` | {c.tests:,} | {c.processor:.0f} | {c.wall:.0f} |" for folder, c in rows]
+    return "\n".join(["| Folder | Tests | Processor s | Wall s |", "|---|---|---|---|", *lines])
+
+
 def _reason(name: str, cost: Cost, reasons: Mapping[str, str]) -> str:
     if cost.processor < DEAR_SECONDS:
         return ""
     return f"  ({reasons.get(name, 'above 10 s: mend it, or say why in tests/support/durations.py')})"
+
+
+if __name__ == "__main__":
+    print(table({name: Cost(**cost) for name, cost in json.loads(FILE.read_text()).items()}))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.support.durations import COLLECTION, COST, Cost, Durations, Meter, lines_of
+from tests.support.durations import COLLECTION, COST, Cost, Durations, Meter, lines_of, table
 
 
 class Reporter:
@@ -72,6 +74,20 @@ def test_a_dear_file_has_a_reason_or_is_asked_for_one() -> None:
     assert lines[3].endswith("c.py")
 
 
+def test_the_table_adds_up_folders_and_parts_of_the_unit_tests() -> None:
+    costs = {
+        "tests/unit/quota/test_a.py": Cost(1, 1.0, 2.0),
+        "tests/unit/quota/reservations/test_b.py": Cost(2, 3.0, 4.0),
+        "tests/scenarios/test_c.py": Cost(1000, 9.0, 9.0),
+        "tests/e2e/test_demo.py": Cost(1, 0.5, 1.0),
+    }
+    assert table(costs).splitlines()[2:] == [
+        "| `tests/scenarios` | 1,000 | 9 | 9 |",
+        "| `tests/unit/quota` | 3 | 4 | 6 |",
+        "| `tests/e2e` | 1 | 0 | 1 |",
+    ]
+
+
 def test_collections_are_told_by_pool(tmp_path: Path) -> None:
     durations, reporter = Durations(tmp_path / "d.json"), Reporter()
     for pool, seconds in (("waiting", 3.0), ("waiting", 4.0), ("computing", 5.0)):
@@ -86,6 +102,14 @@ def test_collections_are_told_by_pool(tmp_path: Path) -> None:
     ]
 
 
-def test_a_test_costs_what_it_and_its_programs_compute(pytestconfig: pytest.Config) -> None:
-    """The meter of this very run, if there is one."""
-    assert isinstance(pytestconfig.pluginmanager.get_plugin("meter"), Meter)
+def test_a_test_costs_what_it_and_its_programs_compute() -> None:
+    meter = Meter()
+    meter.pytest_runtest_logstart()
+    subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
+    last = report("a.py::one", "teardown", 0.0)
+    wrapper = meter.pytest_runtest_makereport(SimpleNamespace(when="teardown"))  # type: ignore[arg-type]
+    next(wrapper)
+    with pytest.raises(StopIteration):
+        wrapper.send(SimpleNamespace(get_result=lambda: last))
+    [(name, seconds)] = last.user_properties
+    assert (name, float(str(seconds)) > 0.01) == (COST, True)
