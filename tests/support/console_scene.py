@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import msgspec
 from flask.testing import FlaskClient
+from jinja2.bccache import Bucket, BytecodeCache
 
 from kubectl_plugin.cluster.quota_history import HistoryRead, PriceList
 from kubectl_plugin.cluster.reflectors import FeedEvent
@@ -32,6 +33,7 @@ from scheduler_core.simulate.kinds import full_name
 
 Raw = dict[str, Any]
 NOW = 1_800_000_000.0
+CONFIG = muster_config()
 
 
 class SceneWatch:
@@ -41,7 +43,7 @@ class SceneWatch:
     history_namespace = "muster-system"
 
     def __init__(self, objects: Iterable[Raw] = ()) -> None:
-        self.cluster = LiveCluster(muster_config(), NOW)
+        self.cluster = LiveCluster(CONFIG, NOW)
         self.ready = threading.Event()
         self.ready.set()
         self.blind: tuple[str, ...] = ()
@@ -164,6 +166,25 @@ class SceneGate:
         """There are no sessions."""
 
 
+class CompiledTemplates(BytecodeCache):
+    """Templates are compiled once in a process, not once for each application."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[str, str], CodeType] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """The code, if another application has compiled the same text."""
+        bucket.code = self._codes.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep the code."""
+        if bucket.code is not None:
+            self._codes[bucket.key, bucket.checksum] = bucket.code
+
+
+TEMPLATES = CompiledTemplates()
+
+
 class Scene:
     """A console over objects. `as_viewer` gives a client that sees with the eyes of somebody."""
 
@@ -185,5 +206,6 @@ class Scene:
         app = create_app(self.services, gate, all_pages(), frozenset())
         # What breaks a page must break the test.
         app.testing = True
+        app.jinja_env.bytecode_cache = TEMPLATES
         with app.test_client() as client:
             yield client
