@@ -202,8 +202,6 @@ class QuotaLedger:
     def flavors_changed(self, flavors: Mapping[str, QuotaFlavor]) -> None:
         """Take over all flavors, by virtual resource: their costs count in shares."""
         self.costs = FlavorCosts(flavors)
-        for account in self._accounts.values():
-            account.known.clear()
         self.version += 1
         self.quotas_version += 1
 

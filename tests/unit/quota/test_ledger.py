@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
 from scheduler_core.quota.ledger import LedgerError, QuotaLedger, shift
 from scheduler_core.quota.policy import above_max, borrowed, over_min, within_min
 from tests.support.builders import make_quota
@@ -26,6 +27,12 @@ def quota(key: str, low: int, high: int = 100, *, created: float = 0.0) -> Elast
 
 def cpus(count: int) -> dict[str, int]:
     return {CPU: 1000 * count}
+
+
+def group_of(name: str, least: dict[str, int]) -> QuotaGroup:
+    """A child of the root."""
+    meta = {"name": name, "uid": name, "resourceVersion": "1"}
+    return parse_quota_group({"metadata": meta, "spec": {"min": {key: str(n) for key, n in least.items()}}})
 
 
 def ledger(*quotas: ElasticQuota, **pods: int) -> QuotaLedger:
@@ -153,6 +160,18 @@ def test_a_resource_that_another_quota_begins_to_guarantee_is_borrowed_from_then
     assert borrowed(out, first) == {GPU: 2}
     out.remove_quota("b", "q")
     assert borrowed(out, first) == {}
+
+
+def test_what_only_a_group_guarantees_is_borrowed_while_the_group_is_there() -> None:
+    first = make_quota("a/q").min(cpu=1).obj()
+    out = ledger(first)
+    out.charge("a", "p", {GPU: 2})
+    assert borrowed(out, first) == {}
+    for least, expected in (({GPU: 2}, {GPU: 2}), ({CPU: 1}, {}), ({GPU: 1}, {GPU: 2})):
+        out.put_group(group_of("dept", least))
+        assert borrowed(out, first) == expected, f"the group guarantees {least}"
+    out.remove_group("dept")
+    assert borrowed(out, first) == {}, "nobody guarantees GPUs any more"
 
 
 def test_an_older_form_of_a_quota_is_answered_and_not_remembered() -> None:
