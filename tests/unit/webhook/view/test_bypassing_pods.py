@@ -8,6 +8,7 @@ import pytest
 
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import PODS
+from tests.unit.webhook.http.reviews import Obj
 from tests.unit.webhook.view.passing import (
     EARLY,
     GROUP,
@@ -23,6 +24,13 @@ from webhook.view.audit import passed_by
 from webhook.view.bypassing_pods import DefaultSchedulerPods, parse_default_scheduler_pod
 
 BY_JOB = {"ownerReferences": [JOB]}
+
+
+def of_native_group(name: str) -> Obj:
+    """A pod with the field of Kubernetes' own groups."""
+    made = default_pod()
+    made["spec"]["schedulingGroup"] = {"podGroupName": name}
+    return made
 
 
 @pytest.mark.parametrize(
@@ -63,6 +71,24 @@ BY_JOB = {"ownerReferences": [JOB]}
             [group(), home()],
             [],
             id="a label names a group of another dialect",
+        ),
+        pytest.param(
+            default_pod(labels={"scheduling.x-k8s.io/pod-group": "other"}, **BY_JOB),
+            [group(), home("g")],
+            [],
+            id="a label names a group of another dialect, its Job and its namespace one of ours",
+        ),
+        pytest.param(
+            default_pod(labels={"sakkara.group.name": "other"}),
+            [group(), home("g")],
+            [],
+            id="a label of Sakkara names its group, its namespace one of ours",
+        ),
+        pytest.param(
+            of_native_group("other"),
+            [group(), home("g")],
+            [],
+            id="it is of a native group, and its namespace names a group of ours",
         ),
         pytest.param(default_pod(**BY_JOB), [group(), home()], ["p"], id="its Job names the group"),
         pytest.param(default_pod(), [group(), home("g")], ["p"], id="its namespace names the group"),
