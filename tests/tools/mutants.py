@@ -1,97 +1,48 @@
 """Do the tests notice? Sets faults into modules, one at a time, and runs the tests that reach them.
 
-    python -m tests.tools.mutants                       60 faults in each of the five packages
-    python -m tests.tools.mutants --package quota --count 0 --module policy.py     all faults of one module
+    python -m tests.tools.mutants                       300 faults in all rooms
+    python -m tests.tools.mutants --room quota --count 0 --module policy.py        all faults of one module
     python -m tests.tools.mutants --again               those that survived the last time
 
-Prints those that no test noticed and a table; build/mutants.json has all. docs/testing.md explains it.
+Prints those that no test noticed, and a table by room; build/mutants.json has all. docs/testing.md
+explains it.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import importlib.util
 import json
 import os
-import random
+import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
 import pytest
 
-from tests.tools.mutants_faults import Fault, compiled, faults
+from tests.tools.mutants_faults import compiled
 from tests.tools.mutants_pool import Pool
-from tests.tools.mutants_reach import OPTIONS, Reached, cache_file, reached
+from tests.tools.mutants_probes import blocks
+from tests.tools.mutants_reach import OPTIONS, SEARCH_PART, Reach, Run, files_of_tests, reach_of
+from tests.tools.mutants_rooms import ROOMS, ROOT, Place, places, sample
 
-ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "mutants"
 RESULT = ROOT / "build" / "mutants.json"
-# A package, and its tests: those of its units first.
-PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "engine": (
-        "scheduler_core/engine",
-        (
-            "tests/unit/engine/test_*.py",
-            "tests/scenarios/test_*.py",
-            "tests/property/test_gang*.py",
-            "tests/property/test_groups_property.py",
-            "tests/property/test_equal_pods_together.py",
-            "tests/property/test_restart_equivalence.py",
-        ),
-    ),
-    "preemption": (
-        "scheduler_core/framework/preemption",
-        (
-            "tests/unit/framework/test_*.py",
-            "tests/property/test_search_oracle.py",
-            "tests/property/test_victims_oracle.py",
-            "tests/property/test_preemption_*.py",
-            "tests/property/test_restart_equivalence.py",
-            "tests/scenarios/test_capacity*.py",
-            "tests/scenarios/test_coscheduling.py",
-        ),
-    ),
-    "quota": ("scheduler_core/quota", ("tests/unit/quota/test_*.py", "tests/scenarios/test_capacity*.py")),
-    "state": (
-        "scheduler_core/state",
-        (
-            "tests/unit/state/test_*.py",
-            "tests/property/test_state_histories.py",
-            "tests/property/test_load_oracle.py",
-            "tests/property/test_cluster_plugins_oracle.py",
-        ),
-    ),
-    "webhook": ("webhook", ("tests/unit/webhook/test_*.py",)),
-}
-# Tests that take long are left out for a fault once the others have taken so many seconds; these are seconds
-# under the tracer, several times what the tests take without it.
-TEST_SECONDS = 180.0
-REACH_SECONDS = 1200.0
+COUNT = 300
+# Of the tests near a fault, and again of the others, those that take longer in sum are left out.
+TEST_SECONDS = 60.0
 # Imported once, before any fault: nothing of ours.
 WARM = (
     "numpy msgspec yaml flask cheroot.server cryptography.x509 kubernetes.client aiohttp prometheus_client "
-    "jsonpatch hypothesis hypothesis.strategies hypothesis.stateful h2.connection trustme click.testing"
+    "jsonpatch hypothesis hypothesis.strategies hypothesis.stateful h2.connection trustme click.testing "
+    "_hypothesis_pytestplugin xdist.plugin pytest_timeout anyio.pytest_plugin"
 )
-
-
-@dataclass(frozen=True)
-class Place:
-    """A fault of one module, `path` relative to the repository."""
-
-    package: str
-    path: str
-    fault: Fault
-
-    def __str__(self) -> str:
-        fault = self.fault
-        return f"{self.path}:{fault.first}  {fault.kind}:  {fault.before}  ->  {fault.after}"
 
 
 @dataclass(frozen=True)
@@ -105,81 +56,82 @@ class Outcome:
     seconds: float
 
 
-def places(package: str, module: str = "") -> list[Place]:
-    """Every fault that can be set into a package, or into one of its modules."""
-    folder = ROOT / PACKAGES[package][0]
-    found = []
-    for path in sorted(folder.glob("*.py")):
-        if module in ("", path.name):
-            name = str(path.relative_to(ROOT))
-            found += [Place(package, name, fault) for fault in faults(path.read_text())]
-    return found
+# The tests of a fault
 
 
-def test_files(package: str) -> list[str]:
-    """The test files of a package, in the order in which they are asked."""
-    return [
-        str(path.relative_to(ROOT)) for pattern in PACKAGES[package][1] for path in sorted(ROOT.glob(pattern))
-    ]
+@dataclass(frozen=True)
+class Candidate:
+    """A test that reaches a fault: how far its file is from the module, and how long it takes."""
+
+    distance: int
+    file: str
+    test: str
+    seconds: float
 
 
-# Reach
-
-
-def reach_of(files: Sequence[str], pool: Pool) -> dict[str, Reached]:
-    """What each test file reaches; files that are not in the cache are run."""
-    BUILD.mkdir(parents=True, exist_ok=True)
-    folders = [folder for folder, _ in PACKAGES.values()]
-    caches = {file: cache_file(ROOT, BUILD, file) for file in files}
-    missing = [file for file, cache in caches.items() if not cache.exists()]
-    for number, file in enumerate(missing, 1):
-        print(f"\rwhat tests reach: {number}/{len(missing)}", end="", file=sys.stderr)
-        pool.run(partial(reached, ROOT, file, folders, caches[file]), REACH_SECONDS, lambda ended: None)
-    pool.finish()
-    if missing:
-        print(file=sys.stderr)
-    return {
-        file: Reached.load(cache) if cache.exists() else Reached({}, {}) for file, cache in caches.items()
-    }
-
-
-def chosen(place: Place, files: Sequence[str], reach: dict[str, Reached]) -> list[tuple[str, float]]:
-    """Tests that reach the lines of a fault, with seconds: those of the module first, then the quick ones.
+def chosen(place: Place, reach: Mapping[str, Reach]) -> list[Candidate]:
+    """Tests that reach the block of a fault: those near the module first, then those of quick files.
 
     What runs when a module is imported is judged by the tests that reach anything in that module.
     """
-    wanted = set(range(place.fault.first, place.fault.last + 1))
-    inside = _in_function(place)
-    found = []
-    for order, file in enumerate(files):
-        known = reach[file]
-        for test, lines in known.tests.items():
-            here = lines.get(place.path)
-            if here and (not inside or not wanted.isdisjoint(here)):
-                nearest = 0 if f"_{Path(place.path).stem}.py" in file else 1
-                found.append(((nearest, order), test, known.seconds.get(test, 0.0)))
-    cost: dict[tuple[int, int], float] = {}
-    for key, _, seconds in found:
-        cost[key] = cost.get(key, 0.0) + seconds
-    found.sort(key=lambda entry: (entry[0][0], cost[entry[0]], entry[0][1]))
-    spent = 0.0
-    kept: list[tuple[str, float]] = []
-    for _, test, seconds in found:
-        if not kept or spent + seconds <= TEST_SECONDS:
-            spent += seconds
-            kept.append((test, seconds))
+    candidates = [
+        Candidate(_distance(place.path, file), file, name, test.seconds)
+        for file, found in reach.items()
+        for name, test in _reaching(place, found)
+    ]
+    cost: dict[str, float] = {}
+    for one in candidates:
+        cost[one.file] = cost.get(one.file, 0.0) + one.seconds
+    candidates.sort(key=lambda one: (one.distance, cost[one.file], one.file))
+    spent: dict[bool, float] = {True: 0.0, False: 0.0}
+    kept: list[Candidate] = []
+    for one in candidates:
+        near = one.distance < FAR
+        if not kept or spent[near] + one.seconds <= TEST_SECONDS:
+            spent[near] += one.seconds
+            kept.append(one)
     return kept
 
 
-def _in_function(place: Place) -> bool:
-    """Whether a fault stands in the body of a function, and not in what runs at import."""
+def _reaching(place: Place, reach: Reach) -> Iterator[tuple[str, Run]]:
+    """The tests of one file that reach a fault."""
+    offset = reach.offsets.get(place.path)
+    if offset is None:
+        return
+    of_line = _blocks(place.path)
+    wanted = {of_line[line] for line in range(place.fault.first, place.fault.last + 1) if line in of_line}
+    every = range(offset, offset + 1 + max(of_line.values(), default=-1))
+    at_import = bytes.fromhex(reach.at_import)
+    exact = [offset + block for block in wanted]
+    if not exact or any(_bit(at_import, at) for at in exact):
+        exact = list(every)
+    for name, test in reach.tests.items():
+        ran = bytes.fromhex(test.reached)
+        if not test.failed and any(_bit(ran, at) for at in exact):
+            yield name, test
 
-    tree = ast.parse((ROOT / place.path).read_text())
-    return any(
-        isinstance(node, ast.FunctionDef)
-        and node.body[0].lineno <= place.fault.first <= (node.end_lineno or 0)
-        for node in ast.walk(tree)
-    )
+
+def _bit(bits: bytes, at: int) -> bool:
+    return at // 8 < len(bits) and bool(bits[at // 8] & (128 >> at % 8))
+
+
+@cache
+def _blocks(path: str) -> dict[int, int]:
+    return blocks((ROOT / path).read_text())
+
+
+FAR = 3
+
+
+def _distance(path: str, file: str) -> int:
+    """0 for tests of the module by its name, 1 for those of its folder, 2 of its room, FAR for all others."""
+    module = Path(path.removeprefix("scheduler_core/"))
+    tests = Path(file.removeprefix("tests/unit/"))
+    if module.parts[0] != tests.parts[0]:
+        return FAR
+    if f"_{module.stem}" in f"_{tests.stem.removeprefix('test_')}":
+        return 0
+    return 1 if module.parent == tests.parent else 2
 
 
 # One fault
@@ -208,15 +160,26 @@ class _Faulty(SourceFileLoader):
 
 
 class _Only:
-    """A plugin of pytest: runs the chosen tests in their order, and writes down the first that fails."""
+    """A plugin of pytest: runs the chosen tests in their order, and writes down the first that fails.
 
-    def __init__(self, tests: Sequence[str], answer: Path) -> None:
-        self._rank = {test: rank for rank, test in enumerate(tests)}
+    A test that takes several times its processor seconds ends the process: the fault has made it endless.
+    """
+
+    def __init__(self, tests: Sequence[Candidate], answer: Path, endless: float) -> None:
+        self._endless = endless
+        self._rank = {one.test: rank for rank, one in enumerate(tests)}
+        self._seconds = {one.test: one.seconds for one in tests}
         self._answer = answer
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        known = [item for item in items if item.nodeid in self._rank]
-        items[:] = sorted(known, key=lambda item: self._rank[item.nodeid])
+        wanted = [item for item in items if item.nodeid in self._rank]
+        items[:] = sorted(wanted, key=lambda item: self._rank[item.nodeid])
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, None, None]:
+        signal.setitimer(signal.ITIMER_PROF, self._endless + 5 * self._seconds[item.nodeid])
+        yield
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -227,31 +190,36 @@ class _Only:
             self._answer.write_text(report.nodeid)
 
 
-def judge(place: Place, tests: Sequence[str], answer: Path) -> None:
-    """Run the tests with the fault; the first that fails is written to `answer`. For a process of its own."""
+def judge(place: Place, tests: Sequence[Candidate], answer: Path, endless: float) -> None:
+    """Run the tests with the fault; the first that fails is written to `answer`. For a process of its own.
+
+    The near ones run first and alone: most faults are caught before the files of the others are read.
+    """
     sys.meta_path.insert(0, _Faulty(place))
-    files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-    code = pytest.main([*OPTIONS, "-x", *files], plugins=[_Only(tests, answer)])
+    for distance in sorted({one.distance for one in tests}):
+        stage = [one for one in tests if one.distance == distance]
+        files = list(dict.fromkeys(one.file for one in stage))
+        code = pytest.main([*OPTIONS, "-x", *files], plugins=[_Only(stage, answer, endless)])
+        if code and not answer.exists():
+            answer.write_text("pytest")
+        if answer.exists():
+            return
     answer.touch()
-    if code and not answer.read_text():
-        answer.write_text("pytest")
 
 
-def run(wanted: Sequence[Place], pool: Pool) -> Iterator[Outcome]:
+def run(wanted: Sequence[Place], pool: Pool, endless: float) -> Iterator[Outcome]:
     """What becomes of each fault, in the order in which it is known."""
-    files = {package: test_files(package) for package in {place.package for place in wanted}}
-    reach = reach_of(sorted({file for found in files.values() for file in found}), pool)
+    reach = reach_of(ROOT, BUILD, files_of_tests(ROOT), pool)
     outcomes: list[Outcome] = []
     for number, place in enumerate(wanted):
-        tests = chosen(place, files[place.package], reach)
+        tests = chosen(place, reach)
         if not tests:
             yield Outcome(place, "unreached", "", 0, 0.0)
             continue
         answer = BUILD / f"answer-{os.getpid()}-{number}"
-        names = [test for test, _ in tests]
-        seconds = 15 + sum(cost for _, cost in tests)
+        seconds = 60 + 4 * sum(one.seconds for one in tests)
         done = partial(_note, outcomes, place, answer, len(tests), time.monotonic())
-        pool.run(partial(judge, place, names, answer), seconds, done)
+        pool.run(partial(judge, place, tests, answer, endless), seconds, done)
         while outcomes:
             yield outcomes.pop(0)
     pool.finish()
@@ -270,18 +238,8 @@ def _note(
     outcomes.append(Outcome(place, "caught" if by else "survived", by, count, seconds))
 
 
-def sample(packages: Sequence[str], count: int, seed: int, module: str) -> list[Place]:
-    """`count` faults of each package, or all of them for 0; the same for the same seed and sources."""
-    found: list[Place] = []
-    for package in packages:
-        every = places(package, module)
-        drawn = random.Random(f"{seed} {package}").sample(every, min(count, len(every))) if count else every
-        found += sorted(drawn, key=lambda place: (place.path, place.fault.index))
-    return found
-
-
-def again(result: Path, packages: Sequence[str]) -> list[Place]:
-    """What was not caught the last time in some packages, as far as it stands there still."""
+def again(result: Path, rooms: Sequence[str]) -> list[Place]:
+    """What was not caught the last time in some rooms, as far as it stands there still."""
     last = [entry["place"] for entry in json.loads(result.read_text()) if entry["verdict"] != "caught"]
     wanted = {
         (e["path"], e["fault"]["kind"], e["fault"]["before"], e["fault"]["after"], e["fault"]["first"])
@@ -289,54 +247,41 @@ def again(result: Path, packages: Sequence[str]) -> list[Place]:
     }
     return [
         place
-        for package in packages
-        for place in places(package)
+        for room in rooms
+        for place in places(room)
         if (place.path, place.fault.kind, place.fault.before, place.fault.after, place.fault.first) in wanted
     ]
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Per package: faults, caught, what no test reaches, what survived, and the share that is caught."""
-    rows = [("package", "faults", "caught", "unreached", "survived", "share")]
-    for name in [*PACKAGES, "all"]:
-        mine = [outcome for outcome in outcomes if name in ("all", outcome.place.package)]
+    """Per room: faults, caught, what no test reaches, what survived, and the share that is caught."""
+    rows = [("room", "faults", "caught", "unreached", "survived", "share")]
+    for name in [*ROOMS, "all"]:
+        mine = [outcome for outcome in outcomes if name in ("all", outcome.place.room)]
         if mine:
             counts = [sum(o.verdict == v for o in mine) for v in ("caught", "unreached", "survived")]
-            found, unreached, survived = map(str, counts)
-            rows.append((name, str(len(mine)), found, unreached, survived, f"{counts[0] / len(mine):.1%}"))
-    return "\n".join(f"{row[0]:<12}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in rows)
+            rows.append((name, str(len(mine)), *map(str, counts), f"{counts[0] / len(mine):.1%}"))
+    return "\n".join(f"{row[0]:<15}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in rows)
 
 
 def main() -> int:
-    """Sample, run, print; 1 where less than `--floor` is caught."""
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    options.add_argument(
-        "--package", choices=PACKAGES, action="append", help="only this one (may be repeated)"
-    )
-    options.add_argument("--module", default="", help="only this module of the package")
-    options.add_argument("--count", type=int, default=60, help="faults per package, 0 for all (%(default)s)")
-    options.add_argument("--seed", type=int, default=1, help="of the sample (%(default)s)")
-    options.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)")
-    options.add_argument(
-        "--floor", type=float, default=0.0, help="exit code 1 where a smaller share is caught"
-    )
-    options.add_argument("--again", action="store_true", help="what was not caught in the last run")
-    options.add_argument("--result", type=Path, default=RESULT, help="where all outcomes go (%(default)s)")
-    given = options.parse_args()
+    """Sample, run, print; 1 where less than `--floor` is caught, or less than `--room-floor` in a room."""
+    given = _options().parse_args()
     os.chdir(ROOT)
+    os.environ["MUSTER_SEARCH_PART"] = SEARCH_PART
+    # Every fault has a process of its own: what one has compiled the next one reads.
+    sys.dont_write_bytecode = False
     for name in WARM.split():
         importlib.import_module(name)
-    packages = given.package or [*PACKAGES]
+    rooms = given.room or [*ROOMS]
     if given.again:
-        wanted = again(given.result, packages)
+        wanted = again(given.result, rooms)
     else:
-        wanted = sample(packages, given.count, given.seed, given.module)
+        wanted = sample(rooms, given.count, given.seed, given.module)
     pool, outcomes, started = Pool(given.jobs), [], time.monotonic()
     interrupted = False
     try:
-        for outcome in run(wanted, pool):
+        for outcome in run(wanted, pool, given.endless):
             outcomes.append(outcome)
             print(f"\r{len(outcomes)}/{len(wanted)} ", end="", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
@@ -350,8 +295,39 @@ def main() -> int:
             print(f"{outcome.verdict:<9} {outcome.place}")
     print(table(outcomes))
     print(f"{time.monotonic() - started:.0f} s{', interrupted' if interrupted else ''}")
-    caught = sum(outcome.verdict == "caught" for outcome in outcomes)
-    return int(interrupted or caught < given.floor * len(outcomes))
+    return int(interrupted or below(outcomes, given.floor, given.room_floor))
+
+
+def below(outcomes: Sequence[Outcome], floor: float, room_floor: float) -> bool:
+    """Whether less than a floor is caught, of all or of one room."""
+    rooms = {outcome.place.room for outcome in outcomes}
+    groups = [(floor, list(outcomes))]
+    groups += [(room_floor, [o for o in outcomes if o.place.room == room]) for room in rooms]
+    return any(sum(o.verdict == "caught" for o in group) < least * len(group) for least, group in groups)
+
+
+def _options() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--room", choices=ROOMS, action="append", help="only this one (may be repeated)")
+    options.add_argument("--module", default="", help="only this module: the end of its path")
+    options.add_argument("--count", type=int, default=COUNT, help="faults, 0 for all (%(default)s)")
+    options.add_argument("--seed", type=int, default=1, help="of the sample (%(default)s)")
+    options.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)")
+    for name, what in (("--floor", "of all"), ("--room-floor", "of one room")):
+        options.add_argument(
+            name, type=float, default=0.0, help=f"exit code 1 where a smaller share {what} is caught"
+        )
+    options.add_argument(
+        "--endless",
+        type=float,
+        default=10.0,
+        help="processor seconds beyond its usual ones after which a test has no end (%(default)s)",
+    )
+    options.add_argument("--again", action="store_true", help="what was not caught in the last run")
+    options.add_argument("--result", type=Path, default=RESULT, help="where all outcomes go (%(default)s)")
+    return options
 
 
 if __name__ == "__main__":

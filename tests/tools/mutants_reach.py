@@ -1,7 +1,7 @@
-"""Which test reaches which lines: found out by running the tests once under a tracer, and kept in a cache.
+"""Which test reaches which parts of the product: found out by running the tests once with probes, and kept.
 
-Lines of a function are followed in its first calls of each test only: that is where nearly all lines show,
-and it keeps the run at a few times its normal length.
+What is kept of a test file holds while that file, what stands beside it and every module that was imported
+for it are as they were.
 """
 
 from __future__ import annotations
@@ -10,128 +10,210 @@ import hashlib
 import json
 import os
 import sys
-import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache, partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
-FOLLOWED_CALLS = 30
-# By path, the lines that ran; by test, what it reached and how many seconds it took.
-Lines = dict[str, set[int]]
+from tests.tools.mutants_pool import Pool
+from tests.tools.mutants_probes import Finder
+from tests.tools.mutants_rooms import PACKAGES
+
+# Of these folders, all that `make test` runs. Programs that a test starts have no fault: it is set into the
+# test's own process.
+FOLDERS = ("tests/unit", "tests/property", "tests/scenarios", "tests/contract")
+# Tests of tools, not of the product.
+TOOLS = ("sandbox", "tools", "upstream", "benchmarks")
+# As in `make test`.
+SELECTION = ("-m", "not long")
+SEARCH_PART = "8"
+# Warnings: what is imported before the fork cannot be rewritten by pytest, and need not.
+OPTIONS = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning", *SELECTION]
+BATCH = 12
+BATCH_SECONDS = 1800.0
 
 
-class Reached:
-    """What one test file reaches. `modules` are paths that ran while it was imported."""
+@dataclass
+class Run:
+    """What one test took, and the blocks that it ran: a bit for each, in the order of the modules."""
 
-    def __init__(self, tests: dict[str, Lines], seconds: dict[str, float]) -> None:
-        self.tests = tests
-        self.seconds = seconds
+    seconds: float = 0.0
+    failed: bool = False
+    reached: str = ""
+
+    def ran(self) -> np.ndarray:
+        return np.unpackbits(np.frombuffer(bytes.fromhex(self.reached), np.uint8))
+
+
+@dataclass
+class Reach:
+    """What the tests of one file reach; `at_import` is what ran while the files were imported.
+
+    `offsets` are the first blocks of the modules; `imported` are digests of what was there.
+    """
+
+    tests: dict[str, Run] = field(default_factory=dict)
+    at_import: str = ""
+    offsets: dict[str, int] = field(default_factory=dict)
+    imported: dict[str, str] = field(default_factory=dict)
 
     def dump(self, path: Path) -> None:
         """Write it to `path`, at once or not at all."""
-        data = {
-            test: [self.seconds.get(test, 0.0), {file: sorted(found) for file, found in lines.items()}]
-            for test, lines in self.tests.items()
-        }
         part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps(data))
+        part.write_text(json.dumps(asdict(self)))
         part.rename(path)
 
     @classmethod
-    def load(cls, path: Path) -> Reached:
-        """What `dump` has written."""
+    def load(cls, path: Path) -> Reach | None:
+        """What `dump` has written; None where a module has changed since."""
+        if not path.exists():
+            return None
         data = json.loads(path.read_text())
-        tests = {
-            test: {file: set(found) for file, found in lines.items()} for test, (_, lines) in data.items()
-        }
-        return cls(tests, {test: seconds for test, (seconds, _) in data.items()})
+        if any(_digest(file) != digest for file, digest in data["imported"].items()):
+            return None
+        data["tests"] = {name: Run(**test) for name, test in data["tests"].items()}
+        return cls(**data)
 
 
-class Tracer:
-    """A plugin of pytest that notes the lines of files under `folders` (absolute) for each test."""
+class Watch:
+    """A plugin of pytest that notes for each test what it reaches, and writes it down file by file."""
 
-    def __init__(self, root: Path, folders: list[str]) -> None:
-        self._root = f"{root}/"
-        self._folders = tuple(f"{root}/{folder}/" for folder in folders)
-        self._watched: dict[str, str | None] = {}
-        self._lines: Lines = {}
-        self._calls: dict[tuple[str, int], int] = {}
-        self.tests: dict[str, Lines] = {}
-        self.seconds: dict[str, float] = {}
-        self.failed: set[str] = set()
+    def __init__(self, root: Path, finder: Finder, kept: dict[str, Path]) -> None:
+        self._root = root
+        self._finder = finder
+        self._kept = kept
+        self._at_import = np.zeros(0, np.bool_)
+        self._reach = Reach()
+        self._shared = np.zeros(0, np.bool_)
+        self._before = np.zeros(0, np.bool_)
 
-    def start(self) -> None:
-        threading.settrace(self._call)
-        sys.settrace(self._call)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._at_import = self._finder.taken()
+        for file in self._kept.keys() - {_file(item) for item in session.items}:
+            self._write(file)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, None, None]:
-        self._lines = self.tests[item.nodeid] = {}
-        self._calls = {}
-        sys.settrace(self._call)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, None, None]:
+        self._before = np.zeros(0, np.bool_)
+        self._finder.taken()
         yield
+        ran = _union(_union(self._before, self._finder.taken()), self._shared)
+        self._test(item.nodeid).reached = _hex(ran)
+        if nextitem is None or _file(nextitem) != _file(item):
+            self._write(_file(item))
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, None, None]:
+        """What a fixture of a module reaches is reached by all tests of the file that come after."""
+        if fixturedef.scope == "function":
+            yield
+            return
+        self._before = _union(self._before, self._finder.taken())
+        yield
+        self._shared = _union(self._shared, self._finder.taken())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
-        if report.failed:
-            self.failed.add(report.nodeid)
+        test = self._test(report.nodeid)
+        test.seconds = round(test.seconds + report.duration, 3)
+        test.failed = test.failed or report.failed
 
-    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        code = frame.f_code
-        name = code.co_filename
-        watched = self._watched.get(name, "")
-        if watched == "":
-            watched = name[len(self._root) :] if name.startswith(self._folders) else None
-            self._watched[name] = watched
-        if watched is None:
-            return None
-        lines = self._lines.setdefault(watched, set())
-        lines.add(frame.f_lineno)
-        place = (name, code.co_firstlineno)
-        calls = self._calls[place] = self._calls.get(place, 0) + 1
-        if calls > FOLLOWED_CALLS:
-            return None
+    def _test(self, name: str) -> Run:
+        return self._reach.tests.setdefault(name, Run())
 
-        def line(frame: FrameType, event: str, argument: Any) -> Any:
-            lines.add(frame.f_lineno)
-            return line
+    def _write(self, file: str) -> None:
+        reach, self._reach, self._shared = self._reach, Reach(), np.zeros(0, np.bool_)
+        sources = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+        inside = sorted(os.path.relpath(name, self._root) for name in sources if self._is_ours(name))
+        reach.at_import = _hex(self._at_import)
+        reach.offsets = self._finder.offsets()
+        reach.imported = {name: _digest(name) for name in inside}
+        reach.dump(self._kept[file])
 
-        return line
+    def _is_ours(self, name: str) -> bool:
+        folders = tuple(f"{self._root}/{folder}/" for folder in (*PACKAGES, "tests/support"))
+        return name.startswith(folders)
 
 
-def reached(root: Path, file: str, folders: list[str], cache: Path) -> None:
-    """Run a test file under the tracer and write what it reaches to `cache`. For a process of its own."""
-    tracer = Tracer(root, folders)
-    tracer.start()
-    pytest.main([*OPTIONS, file], plugins=[tracer])
-    sys.settrace(None)
-    threading.settrace(None)
-    # A test that fails without a fault says nothing about one.
-    passed = {test: lines for test, lines in tracer.tests.items() if test not in tracer.failed}
-    Reached(passed, tracer.seconds).dump(cache)
+def _union(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Both, where one of them may be older and know fewer modules."""
+    long, short = (one, other) if len(one) > len(other) else (other, one)
+    both = long.copy()
+    both[: len(short)] |= short
+    return both
 
 
-# Warnings: what is imported before the fork cannot be rewritten by pytest, and need not.
-OPTIONS = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+def _hex(ran: np.ndarray) -> str:
+    return np.packbits(ran).tobytes().hex()
 
 
-def cache_file(root: Path, build: Path, file: str) -> Path:
-    """Where the reach of a test file is kept: a name that changes with all that it may depend on."""
-    digest = hashlib.sha256()
-    sources = [
-        path
-        for folder in ("scheduler_core", "webhook", "tests/support")
-        for path in (root / folder).rglob("*.py")
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+@cache
+def _digest(name: str) -> str:
+    path = Path(name)
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else ""
+
+
+def files_of_tests(root: Path) -> list[str]:
+    """The test files that are asked, by their paths in the repository."""
+    found = [
+        path.relative_to(root).as_posix() for folder in FOLDERS for path in (root / folder).rglob("test_*.py")
     ]
+    return sorted(file for file in found if file.split("/")[2] not in TOOLS)
+
+
+def kept_file(root: Path, build: Path, file: str) -> Path:
+    """Where the reach of a test file is kept: a name that changes with the file and what stands beside it."""
     beside = [
         path
         for path in (root / file).parent.rglob("*")
-        if path.is_file() and not path.name.startswith("test_")
+        if path.is_file() and not path.name.startswith("test_") and path.suffix != ".pyc"
     ]
-    for path in [*sorted(sources), *sorted(path for path in beside if path.suffix != ".pyc"), root / file]:
+    digest = hashlib.sha256()
+    for path in [*sorted(beside), root / file]:
         digest.update(f"{path.relative_to(root)}\0".encode())
         digest.update(path.read_bytes())
     return build / f"{Path(file).stem}-{digest.hexdigest()[:16]}.json"
+
+
+def reach_of(root: Path, build: Path, files: Sequence[str], pool: Pool) -> dict[str, Reach]:
+    """What each test file reaches; those of which nothing is kept are run, a few in each process."""
+    build.mkdir(parents=True, exist_ok=True)
+    kept = {file: kept_file(root, build, file) for file in files}
+    known = {file: reach for file, path in kept.items() if (reach := Reach.load(path)) is not None}
+    missing = [file for file in files if file not in known]
+    for number, batch in enumerate(_batches(missing), 1):
+        print(f"\rwhat tests reach: {number}, {len(missing)} files", end="", file=sys.stderr)
+        pool.run(
+            partial(_run, root, build, {file: kept[file] for file in batch}),
+            BATCH_SECONDS,
+            lambda ended: None,
+        )
+    pool.finish()
+    for file in missing:
+        reach = Reach.load(kept[file])
+        if reach is None:
+            print(f"\n{file}: its run came to no end", file=sys.stderr)
+        known[file] = reach or Reach()
+    return known
+
+
+def _batches(files: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (files[at : at + BATCH] for at in range(0, len(files), BATCH))
+
+
+def _run(root: Path, build: Path, kept: dict[str, Path]) -> None:
+    """Run test files with probes in the product and write what they reach. For a process of its own."""
+    finder = Finder(root, PACKAGES, build)
+    sys.meta_path.insert(0, finder)
+    pytest.main([*OPTIONS, *kept], plugins=[Watch(root, finder, kept)])

@@ -1,0 +1,209 @@
+"""Faults planted in a small product: the tool sees them at any depth, and says what became of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.tools.mutants import Outcome, below, chosen, table
+from tests.tools.mutants_probes import blocks
+from tests.tools.mutants_reach import Reach, Run
+from tests.tools.mutants_rooms import ROOT, Place, places
+
+INNER = """
+def is_full(used: int, limit: int):
+    return used >= limit
+
+
+def at_most(used: int, limit: int):
+    return used if used < limit else limit
+
+
+def nobody_asks(used: int):
+    return used + 1
+
+
+def last(count: int):
+    while count:
+        count -= 1
+    return count
+"""
+NEAR = """
+from scheduler_core.quota.deep.limits import at_most, is_full, last
+
+
+def test_a_limit_is_reached() -> None:
+    assert is_full(2, 2)
+    assert not is_full(1, 2)
+
+
+def test_counting_ends() -> None:
+    assert at_most(3, 2) == 2
+    assert last(3) == 0
+"""
+FAR_TEST = "tests/scenarios/test_far.py::test_less_than_the_limit"
+FAR = """
+from scheduler_core.quota.deep.limits import at_most
+
+
+def test_less_than_the_limit() -> None:
+    assert at_most(1, 2) == 1
+"""
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What became of every fault of a product with one module, by what stands there instead."""
+    root = tmp_path_factory.mktemp("product")
+    files = {
+        "scheduler_core/__init__.py": "",
+        "scheduler_core/quota/deep/limits.py": INNER,
+        "tests/unit/quota/deep/test_limits.py": NEAR,
+        "tests/scenarios/test_far.py": FAR,
+        "pytest.ini": "[pytest]\npythonpath = .\naddopts = --import-mode=importlib\nmarkers = long\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    (root / "tests/tools").mkdir()
+    for tool in (ROOT / "tests/tools").glob("mutants*.py"):
+        shutil.copy(tool, root / "tests/tools")
+    options = ["--count", "0", "--room", "quota", "--jobs", "2", "--endless", "0.5"]
+    command = [sys.executable, "-m", "tests.tools.mutants", *options]
+    ended = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr
+    answers = json.loads((root / "build/mutants.json").read_text())
+    return {f"{a['place']['fault']['before']} -> {a['place']['fault']['after']}": a for a in answers}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("fault", "verdict"),
+    [
+        pytest.param("used >= limit -> used > limit", "caught", id="a test notices it"),
+        pytest.param("used >= limit -> used < limit", "caught", id="a test notices the opposite"),
+        pytest.param("used < limit -> used <= limit", "survived", id="no test can notice it"),
+        pytest.param("used + 1 -> used - 1", "unreached", id="no test comes there"),
+        pytest.param("count -= 1 -> count += 1", "caught", id="the tests come to no end"),
+    ],
+)
+def test_a_planted_fault_is_judged(outcomes: dict[str, dict[str, Any]], fault: str, verdict: str) -> None:
+    assert outcomes[fault]["verdict"] == verdict
+
+
+@pytest.mark.long
+def test_a_fault_is_caught_by_the_test_of_its_module(outcomes: dict[str, dict[str, Any]]) -> None:
+    assert outcomes["used >= limit -> used > limit"]["by"].endswith("test_limits.py::test_a_limit_is_reached")
+    assert outcomes["count -= 1 -> count += 1"]["by"] == "no end"
+
+
+@pytest.mark.long
+def test_a_far_test_is_asked_after_the_near_ones(outcomes: dict[str, dict[str, Any]]) -> None:
+    assert outcomes["used if used < limit else limit -> limit"]["by"] == FAR_TEST
+
+
+@pytest.mark.long
+def test_all_tests_that_reach_a_survivor_were_asked(outcomes: dict[str, dict[str, Any]]) -> None:
+    assert outcomes["used < limit -> used <= limit"]["tests"] == 2
+
+
+# Which tests are asked
+
+PATH = "scheduler_core/quota/reservations/usage.py"
+
+
+def reach(file: str, *reaching: float, at_import: str = "") -> dict[str, Reach]:
+    """Tests of one file that run all of the module, by their seconds."""
+    size = 1 + max(blocks((ROOT / PATH).read_text()).values())
+    every = "ff" * (size // 8 + 1)
+    tests = {f"{file}::{number}": Run(seconds, False, every) for number, seconds in enumerate(reaching)}
+    tests[f"{file}::elsewhere"] = Run(1.0, False, "00")
+    tests[f"{file}::failed without a fault"] = Run(1.0, True, every)
+    return {file: Reach(tests, at_import, {PATH: 0})}
+
+
+def a_place() -> Place:
+    of_line = blocks((ROOT / PATH).read_text())
+    return next(place for place in places("quota", "reservations/usage.py") if place.fault.first in of_line)
+
+
+def test_near_tests_come_first_and_slow_files_last() -> None:
+    known = {
+        **reach("tests/property/test_any.py", 1.0),
+        **reach("tests/scenarios/test_quick.py", 0.5),
+        **reach("tests/unit/quota/test_policy.py", 1.0),
+        **reach("tests/unit/quota/reservations/test_reconcile.py", 9.0),
+        **reach("tests/unit/quota/reservations/test_usage_of_groups.py", 9.0, 1.0),
+    }
+    assert [(one.distance, one.test) for one in chosen(a_place(), known)] == [
+        (0, "tests/unit/quota/reservations/test_usage_of_groups.py::0"),
+        (0, "tests/unit/quota/reservations/test_usage_of_groups.py::1"),
+        (1, "tests/unit/quota/reservations/test_reconcile.py::0"),
+        (2, "tests/unit/quota/test_policy.py::0"),
+        (3, "tests/scenarios/test_quick.py::0"),
+        (3, "tests/property/test_any.py::0"),
+    ]
+
+
+def test_tests_beyond_the_seconds_are_left_out_of_the_near_and_of_the_far_ones() -> None:
+    known = {
+        **reach("tests/unit/quota/test_policy.py", 50.0, 50.0, 5.0),
+        **reach("tests/scenarios/test_slow.py", 50.0, 50.0),
+    }
+    assert [one.test for one in chosen(a_place(), known)] == [
+        "tests/unit/quota/test_policy.py::0",
+        "tests/unit/quota/test_policy.py::2",
+        "tests/scenarios/test_slow.py::0",
+    ]
+
+
+def test_a_test_that_reaches_only_another_place_is_not_asked_unless_the_place_runs_at_import() -> None:
+    file = "tests/unit/quota/test_policy.py"
+    size = 1 + max(blocks((ROOT / PATH).read_text()).values())
+    other = blocks((ROOT / PATH).read_text())[a_place().fault.first] ^ 1
+    bits = bytes(128 >> other % 8 if at == other // 8 else 0 for at in range(size // 8 + 1)).hex()
+    elsewhere = {file: Reach({"t": Run(1.0, False, bits)}, "", {PATH: 0})}
+    assert chosen(a_place(), elsewhere) == []
+    elsewhere[file].at_import = "ff" * len(bits)
+    assert [one.test for one in chosen(a_place(), elsewhere)] == ["t"]
+
+
+# Figures
+
+
+def outcome(room: str, verdict: str) -> Outcome:
+    place = a_place()
+    return Outcome(Place(room, place.path, place.fault), verdict, "", 1, 1.0)
+
+
+FIGURES = [
+    *(outcome("quota", verdict) for verdict in ("caught", "caught", "caught", "survived")),
+    *(outcome("state", verdict) for verdict in ("caught", "unreached")),
+]
+
+
+def test_the_table_has_a_row_for_each_room_and_one_for_all() -> None:
+    rows = [line.split() for line in table(FIGURES).splitlines()]
+    assert rows == [
+        ["room", "faults", "caught", "unreached", "survived", "share"],
+        ["quota", "4", "3", "0", "1", "75.0%"],
+        ["state", "2", "1", "1", "0", "50.0%"],
+        ["all", "6", "4", "1", "1", "66.7%"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("floor", "room_floor", "is_below"),
+    [
+        pytest.param(0.6, 0.5, False, id="enough in all and in each room"),
+        pytest.param(0.7, 0.5, True, id="too little in all"),
+        pytest.param(0.6, 0.6, True, id="too little in one room"),
+    ],
+)
+def test_floors_of_all_and_of_each_room(floor: float, room_floor: float, is_below: bool) -> None:
+    assert below(FIGURES, floor, room_floor) is is_below
