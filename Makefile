@@ -33,7 +33,7 @@ SITE_READY := $(VENV)/.site-ready
 BROWSER_READY := $(VENV)/.browser-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-controllers test test-searches test-sandbox test-bare test-e2e test-groups test-faults test-dashboards test-browser test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
+.PHONY: help demo demo-controllers test test-searches test-sandbox test-newest test-bare test-e2e test-groups test-faults test-dashboards test-browser test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -59,6 +59,10 @@ test-searches: $(READY) ## the random searches with all their cases, and the tes
 test-sandbox: $(READY) ## all tests of the sandbox, and all end-to-end stories on it: make test plays a smoke of each; PART=
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@MUSTER_SEARCH_PART=$(or $(PART),1) $(TWICE) -n 4 $(SMOKED)
+
+test-newest: $(READY) ## the unit tests, as in make test, on the newest Python of those in pyproject.toml that the machine has or can install
+	@python=$$($(BIN)/python -m tests.tools.newest_python) && { test -z "$$python" || \
+		PATH="$$(dirname "$$python"):$$PATH" MUSTER_SEARCH_PART=8 "$$python" -m tests.tools.attempts $(HOW) $(POOLS) --smoke -m "not long" tests/unit; }
 
 test-bare: ## make demo and make test in a new clone, without kubectl, Helm and Go on PATH; half an hour
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; tests/bare/run "$$folder" demo test

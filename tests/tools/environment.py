@@ -1,6 +1,6 @@
 """Set up `.venv` with the packages that the project needs; one process at a time, and all or nothing.
 
-    python3 -m tests.tools.environment [dev|docs|browser]
+    python3 -m tests.tools.environment [dev|docs|browser] [--folder FOLDER]
 
 The system's Python runs it, so it needs the standard library only. A stamp in `.venv` says that it is ready;
 make compares its age with that of `pyproject.toml`. A `.venv` that did not get ready is removed; one that was
@@ -40,14 +40,15 @@ class SetUpFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The virtual environment of a clone, and the stamp of the extra that is asked for."""
+    """A virtual environment of a clone, and the stamp of the extra that is asked for."""
 
     root: Path
     extra: str
+    name: str = ".venv"
 
     @property
     def folder(self) -> Path:
-        return self.root / ".venv"
+        return self.root / self.name
 
     @property
     def python(self) -> Path:
@@ -71,12 +72,12 @@ class Environment:
 
 def set_up(environment: Environment, line: Line) -> None:
     """Make it ready, unless it is. Raises SetUpFailed."""
-    with held(environment.root / "build" / "set-up.lock", line, "sets up .venv"):
+    with held(environment.root / "build" / "set-up.lock", line, f"sets up {environment.name}"):
         if environment.ready():
             return
         _check_path(environment.root)
         _check_space(environment.root)
-        line.end(f"setting up .venv for {environment.extra} (once per change of pyproject.toml)")
+        line.end(f"setting up {environment.name} for {environment.extra} (once per change of pyproject.toml)")
         try:
             _create(environment, line)
             _install(environment, line)
@@ -88,10 +89,10 @@ def _create(environment: Environment, line: Line) -> None:
     _remove_unfinished(environment)
     if os.access(environment.python, os.X_OK):
         return
-    environment.folder.mkdir(exist_ok=True)
+    environment.folder.mkdir(parents=True, exist_ok=True)
     environment.unfinished.touch()
     command = [sys.executable, "-m", "venv", str(environment.folder)]
-    _run(command, Step("creating"), ".venv", line, environment.root)
+    _run(command, Step("creating"), environment.name, line, environment.root)
 
 
 def _remove_unfinished(environment: Environment) -> None:
@@ -159,7 +160,9 @@ def main(argv: list[str] | None = None) -> int:
     """Set up `.venv`; 1 and one line on standard error if that fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("extra", nargs="?", choices=STAMPS, default="dev")
-    environment = Environment(ROOT, parser.parse_args(argv).extra)
+    parser.add_argument("--folder", default=".venv", help="another one than .venv, in the clone")
+    arguments = parser.parse_args(argv)
+    environment = Environment(ROOT, arguments.extra, arguments.folder)
     with interruptible():
         try:
             set_up(environment, Line())
