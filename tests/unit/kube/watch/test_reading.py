@@ -55,9 +55,9 @@ def test_an_object_is_seen_with_its_metadata_and_its_json_is_kept(
 
 
 @pytest.mark.parametrize("see", [in_watch, in_list])
-@pytest.mark.parametrize("levels", [500, *range(960, 1010), 9_000])
+@pytest.mark.parametrize("levels", [500, *range(960, 1010), 9_000, *range(9_990, 10_000)])
 def test_an_object_as_deep_as_can_be_stored_is_read(see: Callable[[bytes], ReadObject], levels: int) -> None:
-    """Also one so deep that only some of the steps can read it."""
+    """Also one so deep that only some of the steps can read it, on Python 3.11 and on 3.13."""
     fields = b'{"f:x":' * levels + b"{}" + b"}" * levels
     read_object = see(GOOD.replace(b'"size"', b'"fields":' + fields + b',"size"'))
     assert (read_object.metadata, read_object.wire.size) == (KNOWN, 3)
