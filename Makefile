@@ -21,6 +21,11 @@ PYTEST := $(BIN)/python -m pytest $(HOW)
 # For tests of real servers, clients and clocks: few failures get a second attempt, which is told; none at night.
 TWICE := $(BIN)/python -m tests.tools.attempts $(HOW)
 CHECKED := .
+# Random worlds of tests have seeds of their own each day; a run past midnight keeps to its first day.
+ifndef MUSTER_DAY
+MUSTER_DAY := $(shell date -u +%F)
+endif
+export MUSTER_DAY
 # API servers of the end-to-end tests: sandbox, kube-apiserver, kube-apiserver-1.37, both (the first two).
 SERVER ?= both
 CONTROLLERS := build/controllers
@@ -79,9 +84,11 @@ test-groups: $(READY) ## end-to-end tests of native groups on the newest kube-ap
 fuzz: $(READY) ## the long search for a night: damaged reviews, races, random clusters; half an hour
 	@$(TOOLS) --link $(BIN) kubectl
 	@MUSTER_FUZZ_REVIEWS=100000 MUSTER_RACE_ROUNDS=1000 MUSTER_ORACLE_CLUSTERS=10000 MUSTER_GANG_CLUSTERS=2000 \
-		MUSTER_ORACLE_INSTANCES=3000 MUSTER_ORDERS_STEP=1 MUSTER_WHAT_IF_WORLDS=2000 MUSTER_FIX_WORLDS=2000 $(PYTEST) -n 2 --timeout 1800 \
+		MUSTER_ORACLE_INSTANCES=3000 MUSTER_ORACLE_SEARCHES=300 MUSTER_ORACLE_VICTIMS=12000 MUSTER_ORDERS_STEP=1 \
+		MUSTER_CLASS_CLUSTERS=1500 MUSTER_HELD_QUOTA_WORLDS=1200 MUSTER_SNAPSHOT_WORLDS=320 \
+		MUSTER_WHAT_IF_WORLDS=2000 MUSTER_FIX_WORLDS=2000 $(PYTEST) -n 2 --timeout 1800 \
 		tests/unit/webhook/http/test_fuzz.py tests/e2e/webhook/test_reservations.py tests/property \
-		tests/unit/answers/test_fixes_search.py
+		tests/unit/answers/test_fixes_search.py tests/unit/answers/test_snapshot.py
 
 mutants: $(READY) ## faults set into the code, one at a time: which does no test notice? an hour or more
 	@$(BIN)/python -m tests.tools.mutants --floor 0.85 --room-floor 0.8 $(MUTANTS)
@@ -90,13 +97,13 @@ soak: $(READY) ## ten million events in one scheduler: does memory grow? three h
 	@$(BIN)/python -m benchmarks.soak $(EVENTS)
 
 nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh schedulers, mutants, soak, the newest Kubernetes, suites, peers
-	@export MUSTER_SECOND_ATTEMPTS=0; failed=; $(MAKE) --no-print-directory test-searches || failed=1; \
+	@export MUSTER_SECOND_ATTEMPTS=0 MUSTER_NIGHT=1; failed=; $(MAKE) --no-print-directory test-searches || failed=1; \
 		$(MAKE) --no-print-directory test-sandbox || failed=1; \
 		$(MAKE) --no-print-directory fuzz || failed=1; \
-		MUSTER_WORLDS=20000 MUSTER_WORLDS_OUT=build/worlds $(PYTEST) -n 4 --dist load --timeout 3600 \
+		MUSTER_WORLDS=20000 $(PYTEST) -n 4 --dist load --timeout 3600 \
 			tests/property/test_restart_equivalence.py || failed=1; \
-		MUSTER_FAIR_CASES=10000 MUSTER_FAIR_WORLDS=2000 $(PYTEST) -n 4 --dist load --timeout 3600 \
-			tests/property/test_fair_rest.py tests/property/test_fair_worlds.py || failed=1; \
+		MUSTER_FAIR_CASES=10000 MUSTER_FAIR_TREES=10000 MUSTER_FAIR_WORLDS=2000 $(PYTEST) -n 4 --dist load --timeout 3600 \
+			tests/property/test_fair_rest.py tests/property/test_fair_trees.py tests/property/test_fair_worlds.py || failed=1; \
 		$(MAKE) --no-print-directory mutants || failed=1; \
 		$(MAKE) --no-print-directory soak || failed=1; \
 		$(MAKE) --no-print-directory test-e2e SERVER=$(NEWEST) || failed=1; \

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import smoke, tls_socket
 from tests.support.clusters.server import NEWEST, SERVERS
+from tests.support.day_seeds import NewFindings
 from tests.support.durations import REASONS, Durations, Meter
 from tests.support.extent import LeftOut, left_out
 from tests.support.pools import OwnPool, Pools
@@ -74,6 +75,7 @@ def _configure_run(config: pytest.Config) -> None:
     console = own_console()
     config.add_cleanup(console.file.close)
     config.pluginmanager.register(RunProgress(console, list(_left_out_lines(config))), "run-progress")
+    config.pluginmanager.register(NewFindings(console), "new-findings")
     config.pluginmanager.register(Durations(), "durations")
     config.pluginmanager.register(Pools(), "pools")
 

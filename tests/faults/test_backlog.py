@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tests.support.faults.stage import SOME, Stage
 pytestmark = pytest.mark.timeout(600)
 
 Record = Callable[[str, int, Losses], None]
-BACKLOG = int(os.environ.get("MUSTER_BACKLOG", "20000"))
+BACKLOG = 20000
 # Seconds until a scheduler knows so many pods.
 KNOWN = 60.0
 

@@ -38,7 +38,7 @@ def test_searches_and_long_tests_run_as_a_whole_in_targets_of_their_own() -> Non
 
 def test_marks_and_numbers_of_cases_stand_in_the_files_that_the_target_finds() -> None:
     others = [path for path in TESTS.rglob("*.py") if not path.name.startswith("test_")]
-    helpers = {TESTS / "conftest.py", TESTS / "support" / "searches.py"}
+    helpers = {TESTS / "conftest.py", TESTS / "support" / "searches.py", TESTS / "support" / "day_seeds.py"}
     marked = [path for path in others if re.search(r"mark\.long|searches import", path.read_text())]
     assert set(marked) <= helpers
 
@@ -60,3 +60,28 @@ def test_the_night_plays_the_cases_that_ci_leaves_out() -> None:
     makefile = (ROOT / "Makefile").read_text()
     night = makefile.partition("\nnightly:")[2].partition("\n\n")[0]
     assert re.search(r"\$\(MAKE\) --no-print-directory test-searches \|\|", night)
+
+
+# A constant of a test file: the number of cases of a search, which the environment may raise.
+NUMBER = re.compile(
+    r"""^[A-Z_]+(?:: Final)? = (?:cases|DaySeeds|int)\(.*"(MUSTER_[A-Z_]+)\"""",
+    re.M,
+)
+
+
+def test_the_night_raises_the_number_of_cases_of_every_search_that_has_a_variable() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    recipes = [makefile.partition(f"\n{target}:")[2].partition("\n\n")[0] for target in ("fuzz", "nightly")]
+    searches = {
+        (variable, path.relative_to(ROOT))
+        for path in TESTS.rglob("test_*.py")
+        for variable in NUMBER.findall(path.read_text())
+    }
+    assert len(searches) > 15
+
+    def is_played(variable: str, path: Path) -> bool:
+        command = re.compile(rf"\b{variable}=\d+\b((?:.|\\\n)*?)(?=\|\||\Z)")
+        words = [word for recipe in recipes for found in command.findall(recipe) for word in found.split()]
+        return any(str(named) in words for named in (path, path.parent))
+
+    assert not [f"{variable} of {path}" for variable, path in searches if not is_played(variable, path)]

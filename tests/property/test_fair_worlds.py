@@ -8,30 +8,44 @@ within their min come at once.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
+from tests.support.day_seeds import DaySeeds
 from tests.support.searches import cases
 from tests.support.worlds import checks, player
 from tests.support.worlds.checks import Fault, Preemption
 from tests.support.worlds.generate import live
 from tests.support.worlds.reading import View
 
-WORLDS = cases(200, "MUSTER_FAIR_WORLDS")
+WORLDS = cases(200)
+NEW_WORLDS: Final = DaySeeds(40, "MUSTER_FAIR_WORLDS")
 BLOCK = 25
 _PASSED_OVER: Final = frozenset({"message", "evict-vain"})
 
 
 @pytest.mark.parametrize("block", range(0, WORLDS, BLOCK))
 def test_every_move_is_fair_and_a_fresh_scheduler_would_change_nothing(block: int) -> None:
-    told = []
-    for seed in range(block, min(block + BLOCK, WORLDS)):
-        _, played = live(seed, fair=True)
-        faults = [item for item in played.findings if item.check not in _PASSED_OVER]
-        told += [f"world {seed}, step {item.step}, {item.check}: {item.text}" for item in faults[:1]]
+    told = faults(range(block, min(block + BLOCK, WORLDS)))
     assert not told, "\n".join(told)
+
+
+@pytest.mark.parametrize("seeds", NEW_WORLDS.portions(BLOCK), ids=itertools.count())
+def test_so_it_is_in_worlds_of_the_day(seeds: range, request: pytest.FixtureRequest) -> None:
+    NEW_WORLDS.judge(faults(seeds), request)
+
+
+def faults(seeds: range) -> list[str]:
+    """The first finding of each world that has one."""
+    told = []
+    for seed in seeds:
+        _, played = live(seed, fair=True)
+        found = [item for item in played.findings if item.check not in _PASSED_OVER]
+        told += [f"fair world {seed}, step {item.step}, {item.check}: {item.text}" for item in found[:1]]
+    return told
 
 
 def test_worlds_have_fair_moves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,17 +1,17 @@
 """Random worlds live for many steps, and after each a fresh scheduler would change nothing.
 
 With it: no binding breaks an invariant, no eviction is unlawful or in vain, nobody waits although there is a
-place, and what is written is true (tests/support/worlds). A world that fails is made small and written as a
-scenario file. `MUSTER_WORLDS` says how many are played, `MUSTER_WORLDS_OUT` where the files go.
+place, and what is written is true (tests/support/worlds). A world that fails is written as a scenario file,
+in `build/worlds` if its seed is one of the day. `MUSTER_WORLDS` says how many of these are played.
 """
 
 from __future__ import annotations
 
 import copy
-import os
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -28,6 +28,7 @@ from scheduler_core.plugins.node_ports import NodePorts
 from scheduler_core.simulate.objects import merge_patch
 from scheduler_core.simulate.run import run_scenario
 from scheduler_core.simulate.scenario import load_scenarios
+from tests.support.day_seeds import NIGHT, DaySeeds
 from tests.support.searches import cases
 from tests.support.worlds import objects as make
 from tests.support.worlds import rest
@@ -39,8 +40,10 @@ from tests.support.worlds.player import Player, World, play
 from tests.support.worlds.reading import View, nominated
 from tests.support.worlds.shrink import failing_checks, shrunk
 
-WORLDS = cases(300, "MUSTER_WORLDS")
+WORLDS = cases(300)
+NEW_WORLDS: Final = DaySeeds(80, "MUSTER_WORLDS")
 BLOCK = 25
+OUT: Final = Path(__file__).parents[2] / "build" / "worlds"
 
 
 @pytest.mark.parametrize("block", range(0, WORLDS, BLOCK))
@@ -49,18 +52,28 @@ def test_a_fresh_scheduler_would_change_nothing(block: int, tmp_path: Path) -> N
     for seed in range(block, min(block + BLOCK, WORLDS)):
         world, player = live(seed)
         if player.findings:
-            told.append(written(world, player, tmp_path))
+            told.append(written(shrunk(world, player.findings[0].check), player, tmp_path))
     assert not told, "\n".join(told)
 
 
+@pytest.mark.parametrize("seeds", NEW_WORLDS.portions(BLOCK), ids=itertools.count())
+def test_nor_would_it_in_worlds_of_the_day(seeds: range, request: pytest.FixtureRequest) -> None:
+    told = []
+    for world, player in map(live, seeds):
+        if player.findings:
+            # To make a world small takes minutes, which only the night has.
+            small = shrunk(world, player.findings[0].check) if NIGHT else world
+            told.append(written(small, player, OUT))
+    NEW_WORLDS.judge(told, request)
+
+
 def written(world: World, player: Player, folder: Path) -> str:
-    """Make a failing world small, write it, and say where it is."""
+    """Write a failing world, whole or made small, and say what was found and where it is."""
     first = player.findings[0]
-    out = Path(os.environ.get("MUSTER_WORLDS_OUT", folder))
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{first.check}-{world['seed']}.yaml"
-    path.write_text(scenario_text(shrunk(world, first.check), f"{first.check}: {first.text}"))
-    return f"{world['name']}, step {first.step}, {first.check}: {first.text} (small: {path})"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{first.check}-{world['seed']}.yaml"
+    path.write_text(scenario_text(world, f"{first.check}: {first.text}"))
+    return f"{world['name']}, step {first.step}, {first.check}: {first.text} (written: {path})"
 
 
 FOUND = sorted((Path(__file__).parent / "worlds").glob("*.yaml"))
@@ -652,4 +665,4 @@ def test_a_failing_world_is_made_small(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert "bind-ports" in failing_checks(small)
     assert len(small["objects"]) + len(small["steps"]) <= 5
     assert "description: 'bind-ports" in scenario_text(small, "bind-ports: as it was")
-    assert "small: " in written(world, player, tmp_path)
+    assert "written: " in written(small, player, tmp_path)

@@ -1,11 +1,12 @@
 """What-if says of random worlds what their long-lived scheduler then does when the change is made.
 
 A world has lived for up to a dozen steps (tests/support/worlds): its scheduler has a queue, kept nodes and
-memories. What-if knows only its objects. `MUSTER_WHAT_IF_WORLDS` says how many worlds are asked.
+memories. What-if knows only its objects. `MUSTER_WHAT_IF_WORLDS` says how many worlds of the day are asked.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -17,12 +18,15 @@ from scheduler_core.answers.draft import Draft
 from scheduler_core.answers.run_result import RunResult, run
 from scheduler_core.answers.worlds import CopiedWorld
 from scheduler_core.simulate import Simulation
+from tests.support.day_seeds import DaySeeds
 from tests.support.random_changes import suppose_something
 from tests.support.searches import cases
 from tests.support.worlds.generate import live
 from tests.support.worlds.player import Player
 
-_WORLDS: Final = cases(120, "MUSTER_WHAT_IF_WORLDS", least=100)
+_WORLDS: Final = cases(120, least=100)
+_NEW_WORLDS: Final = DaySeeds(40, "MUSTER_WHAT_IF_WORLDS")
+_NEW_AT_ONCE: Final = 500
 _PORTIONS: Final = 4
 # Worlds with another outcome, as nothing in their objects tells what their scheduler remembers.
 _KNOWN: Final = {
@@ -48,6 +52,22 @@ class Outcome(NamedTuple):
 @pytest.mark.parametrize("portion", range(_PORTIONS))
 def test_what_if_says_what_the_running_scheduler_does(portion: int, record_property: Callable) -> None:
     seeds = range(portion, _WORLDS, _PORTIONS)
+    told, happens = other_outcomes(seeds, record_property)
+    assert happens
+    assert len(told.keys() - _KNOWN) <= len(seeds) * _MOST_WRONG, "\n".join(told.values())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seeds", _NEW_WORLDS.portions(_NEW_AT_ONCE), ids=itertools.count())
+def test_so_it_does_in_worlds_of_the_day(
+    seeds: range, request: pytest.FixtureRequest, record_property: Callable
+) -> None:
+    told, _ = other_outcomes(seeds, record_property)
+    _NEW_WORLDS.judge(told.values(), request, allowed=max(1, int(len(seeds) * _MOST_WRONG)))
+
+
+def other_outcomes(seeds: range, record_property: Callable) -> tuple[dict[int, str], int]:
+    """Worlds with another outcome than was said, and in how many worlds something happened."""
     happens, moved, told = 0, 0, {}
     for seed in seeds:
         said, done, changes = outcomes(seed)
@@ -58,8 +78,7 @@ def test_what_if_says_what_the_running_scheduler_does(portion: int, record_prope
     record_property("worlds in which something happens", happens)
     record_property("other pods", sorted(told))
     record_property("other nodes", moved)
-    assert happens
-    assert len(told.keys() - _KNOWN) <= len(seeds) * _MOST_WRONG, "\n".join(told.values())
+    return told, happens
 
 
 def outcomes(seed: int) -> tuple[Outcome, Outcome, Changes]:

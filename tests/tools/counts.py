@@ -1,4 +1,4 @@
-"""The counts of all tests in the logs of several runs, and who passed at the second attempt only.
+"""The counts of all tests in the logs of several runs, who passed at the second attempt only, and findings.
 
 python3 -m tests.tools.counts LOG...
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from tests.tools.attempts import SECOND, UNSTABLE
 
 COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
+# What the seeds of the day found (tests/support/day_seeds.py).
+NEW_FINDING: Final = "new finding:"
 # As pytest ends: "12 passed, 1 failed in 3.21s (0:00:03)".
 CLOSING: Final = re.compile(r"(\d+ [a-z]+(?:, \d+ [a-z ]+)*) in [0-9.]+s\b")
 COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?)")
@@ -38,12 +40,17 @@ def count(lines: Iterable[str]) -> tuple[int, int, list[str]]:
     return passed, 0 if unstable else failed, unstable
 
 
-def summary(logs: Iterable[Iterable[str]]) -> list[str]:
+def summary(logs: Sequence[Sequence[str]]) -> list[str]:
     counts = [count(log) for log in logs]
+    found = [line for log in logs for line in log if line.startswith(NEW_FINDING)]
     unstable = [f"{UNSTABLE} {name}" for _, _, names in counts for name in names]
-    return [*unstable, f"{sum(one[0] for one in counts)} passed, {sum(one[1] for one in counts)} failed"]
+    return [
+        *found,
+        *unstable,
+        f"{sum(one[0] for one in counts)} passed, {sum(one[1] for one in counts)} failed",
+    ]
 
 
 if __name__ == "__main__":
     texts = [Path(name).read_text(encoding="utf-8", errors="replace") for name in sys.argv[1:]]
-    print("\n".join(summary(text.splitlines() for text in texts)))
+    print("\n".join(summary([text.splitlines() for text in texts])))

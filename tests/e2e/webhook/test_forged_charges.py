@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +33,7 @@ from tests.support.webhooks.forger import flood
 __all__ = ["guarded", "hook"]
 
 pytestmark = pytest.mark.e2e
-SECONDS = float(os.environ.get("MUSTER_FLOOD_SECONDS", "12"))
+SECONDS = 12.0
 OWN = {"m0", "m1", "mine"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import closing
 from functools import partial
@@ -30,7 +29,7 @@ from tests.support.webhooks.forger import connection, flood, send
 
 __all__ = ["guarded", "hooks"]
 
-SECONDS = float(os.environ.get("MUSTER_FLOOD_SECONDS", "6"))
+SECONDS = 6.0
 RATE = 1000
 ROUNDS = 8
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from typing import Final
@@ -17,20 +18,44 @@ from scheduler_core.answers.why.subject import Subject, reached, subject_of
 from scheduler_core.answers.worlds import CopiedWorld
 from scheduler_core.model.names import QUOTA_GROUP_LABEL
 from scheduler_core.simulate import Simulation
+from tests.support.day_seeds import DaySeeds
 from tests.support.searches import cases
 from tests.support.situations import GPU, cluster, node, quota
 from tests.support.smaller_fixes import smaller
 from tests.support.worlds.generate import live
 
 _PORTIONS: Final = 10
-_WORLDS: Final = cases(120, "MUSTER_FIX_WORLDS", least=60)
+_WORLDS: Final = cases(120, least=60)
+_NEW_WORLDS: Final = DaySeeds(40, "MUSTER_FIX_WORLDS")
+_NEW_AT_ONCE: Final = 200
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("portion", range(_PORTIONS))
 def test_every_fix_starts_the_work_and_no_smaller_one_does(portion: int, record_property: Callable) -> None:
-    fixes = waiting = 0
-    for seed in range(portion, _WORLDS, _PORTIONS):
+    told, waiting, fixes = wrong_fixes(range(portion, _WORLDS, _PORTIONS))
+    record_property("waiting", waiting)
+    record_property("fixes", fixes)
+    assert not told, "\n".join(told)
+    assert waiting
+    assert fixes
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seeds", _NEW_WORLDS.portions(_NEW_AT_ONCE), ids=itertools.count())
+def test_so_it_is_in_worlds_of_the_day(
+    seeds: range, request: pytest.FixtureRequest, record_property: Callable
+) -> None:
+    told, waiting, fixes = wrong_fixes(seeds)
+    record_property("waiting", waiting)
+    record_property("fixes", fixes)
+    _NEW_WORLDS.judge(told, request)
+
+
+def wrong_fixes(seeds: range) -> tuple[list[str], int, int]:
+    """Fixes that do not start the work, or of which less is enough; how much waits, and how many fixes."""
+    told, waiting, fixes = [], 0, 0
+    for seed in seeds:
         found = waiting_work(seed)
         if found is None:
             continue
@@ -42,13 +67,12 @@ def test_every_fix_starts_the_work_and_no_smaller_one_does(portion: int, record_
         waiting += 1
         for candidate in find_fixes(Prover(world, subject, answer.examined.trial), answer.examined):
             fixes += 1
-            assert starts(base, subject, candidate.changes), (seed, candidate.fix)
+            if not starts(base, subject, candidate.changes):
+                told.append(f"world {seed}: {candidate.fix} does not start {subject}")
             for text, changes in smaller(base, subject, candidate):
-                assert not starts(base, subject, changes), (seed, candidate.fix, text)
-    record_property("waiting", waiting)
-    record_property("fixes", fixes)
-    assert waiting
-    assert fixes
+                if starts(base, subject, changes):
+                    told.append(f"world {seed}: {candidate.fix} is more than is needed: {text}")
+    return told, waiting, fixes
 
 
 def waiting_work(seed: int) -> tuple[Simulation, Subject] | None:

@@ -112,3 +112,8 @@ def test_closing_lines_are_counted(lines: list[str], wanted: tuple[int, int, lis
 def test_counts_of_several_logs_are_one_sum() -> None:
     logs = [["1 failed, 1 passed in 1.00s"], ["2 passed in 1.00s"]]
     assert summary(logs) == ["3 passed, 1 failed"]
+
+
+def test_what_seeds_of_the_day_found_stands_before_the_counts() -> None:
+    logs = [["new finding: world 7", "  again: MUSTER_DAY=2026-11-29 make test", "2 passed in 1.00s"]]
+    assert summary(logs) == ["new finding: world 7", "2 passed, 0 failed"]
