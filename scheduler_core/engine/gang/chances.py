@@ -38,7 +38,8 @@ def has_no_chance(state: ClusterState, unit: QueuedUnit) -> bool:
     """Whether neither quota nor nodes can hold the gang now, no evictions can change it, and no nodes can be
     kept for it.
 
-    Only for gangs of equal pods that start together, and without fair moves; never true of any other unit.
+    Only for gangs of equal pods that start together, without a nominated node, and without fair moves; never
+    true of any other unit.
     Leaving pods count as gone. Nominations and rules of nodes are left out, as they only take room away.
     """
     if state.ledger.borrowing.fair_moves:
@@ -48,6 +49,9 @@ def has_no_chance(state: ClusterState, unit: QueuedUnit) -> bool:
         return False
     need = missing(gang, take_census(state, unit.key))
     if not 1 < need <= len(unit.pods) or len(list(unit.distinct())) != 1:
+        return False
+    if any(state.nominations.get(uid) is not None for uid in unit.pods):
+        # An attempt also releases nodes that are of no use to it any more.
         return False
     pod = max(unit.pods.values(), key=lambda pod: pod.priority)
     quota, charge = state.ledger.quota_of(pod.namespace), least(need, [charged(pod.requests)])
