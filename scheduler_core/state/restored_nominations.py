@@ -93,7 +93,8 @@ class RestoredNominations:
     def _resolve_group(self, group: str, victims: Mapping[str, set[str]]) -> None:
         members = self._gangs.members_of_unit(group)
         nominated = [item for uid in members if (item := self._nominations.get(uid)) is not None]
-        if self._has_started(group):
+        if self._has_started(group) and not self._gangs.gangs[group].ref.native:
+            # Members of native groups are tried together after the start, too.
             self._release(nominated, victims)
             return
         waiting = {name for pod in members.values() for name in (pod.key, str(group_of(pod)))}
