@@ -118,7 +118,9 @@ class Scheduler:
         )
         self.kept_nodes = NodeKeeper(self.cycle, self.queue, profiles)
         self.asking = Asking(self.cycle, self.queue, profiles)
-        self.reviews = WaitingReviews(self.queue, state.topology, state.nominations, self._decide)
+        self.reviews = WaitingReviews(
+            self.queue, state.topology, state.nominations, state.gangs.quota_holds, self._decide
+        )
         self._notifier = EventNotifier(state, self.queue, listeners, self.reviews)
         self.refusals = KnownRefusals(state, self.cycle.classes, self.queue, self.reviews, traits)
 
@@ -253,6 +255,7 @@ class Scheduler:
         """Try active units in queue order until none is left or `limit` were tried."""
         self.kept_nodes.limits.enforce(now)
         self.tell([*expire_charges(self.state, now), *review_holds(self.state, now)], now)
+        self.reviews.follow()
         self._notifier.tell_freed(now)
         decisions: list[Decision] = topology_notices(self.state) if self.state.topology.unreported else []
         tried = 0
@@ -280,7 +283,7 @@ class Scheduler:
         self._notifier.tell_decided(decisions, before, now)
         self.queue.reactivate(stale_nominations(self.state, given), now)
         self._notifier.tell_freed(now)
-        self.reviews.follow_nominations()
+        self.reviews.follow()
         return decisions
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from scheduler_core.engine.decisions import Decision
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import Part, QueuedUnit
+from scheduler_core.state.gangs.quota_holds import QuotaHolds
 from scheduler_core.state.nominations import Nominations
 from scheduler_core.state.topology import TopologyTable
 
@@ -43,12 +44,14 @@ class WaitingReviews:
         queue: SchedulingQueue,
         topology: TopologyTable,
         nominations: Nominations,
+        holds: QuotaHolds,
         decide: Callable[[QueuedUnit, float], list[Decision]],
     ) -> None:
         self._queue = queue
         self._topology = topology
         self._nominations = nominations
-        self._nominated = nominations.digest
+        self._holds = holds
+        self._followed = (nominations.digest, holds.begun)
         self._decide = decide
         self.version = 0
         self._tried: deque[_Tried] = deque()
@@ -61,10 +64,11 @@ class WaitingReviews:
         """Count a change of the cluster that may matter to waiting units."""
         self.version += 1
 
-    def follow_nominations(self) -> None:
-        """Count a change of nominations: they take room from others, or give it back."""
-        if self._nominations.digest != self._nominated:
-            self._nominated = self._nominations.digest
+    def follow(self) -> None:
+        """Count a change of nominations, and holds of quota that began: they take room from others."""
+        now = (self._nominations.digest, self._holds.begun)
+        if now != self._followed:
+            self._followed = now
             self.changed()
 
     def tried(self, unit: QueuedUnit, now: float) -> None:

@@ -41,9 +41,10 @@ class QuotaHolds:
     """Holds by the key of the group. `limit` is in seconds.
 
     `touched` are groups to review, `changed` those whose hold changed, for their conditions; both are for
-    others to clear. `shares` caches what groups need until their pods change. `ended` are the times at which
-    groups reached their limit, `rests` the times until which namespaces begin no hold. `faulty` are groups
-    whose last cycle found a fault that somebody must correct before they can start: they hold nothing.
+    others to clear. `begun` counts holds that began or changed their amounts. `shares` caches what groups
+    need until their pods change. `ended` are the times at which groups reached their limit, `rests` the times
+    until which namespaces begin no hold. `faulty` are groups whose last cycle found a fault that somebody
+    must correct before they can start: they hold nothing.
     """
 
     def __init__(self) -> None:
@@ -51,6 +52,7 @@ class QuotaHolds:
         self.holds: dict[str, QuotaHold] = {}
         self.touched: set[str] = set()
         self.changed: set[str] = set()
+        self.begun = 0
         self.shares: dict[str, HeldShare] = {}
         self.ended: dict[str, float] = {}
         self.rests: dict[str, float] = {}
@@ -87,6 +89,7 @@ class QuotaHolds:
     def begin(self, key: str, hold: QuotaHold) -> None:
         """A hold begins, or its amounts change."""
         self.holds[key] = hold
+        self.begun += 1
         self.ended.pop(key, None)
         self.changed.add(key)
 
