@@ -239,7 +239,9 @@ class Player(Simulation):
         limited = {key(pod) for pod in self.view().waiting if pod["spec"].get("activeDeadlineSeconds")}
         excused = limited if self._kept_for_long else set()
         fresh = self._fresh()
-        decisions = [item for item in fresh.step(self.now) if isinstance(item, Rejected)]
+        # What the first cycles found out about groups counts for their holds from then on.
+        steps = [*fresh.step(self.now), *fresh.step(self.now)]
+        decisions = [item for item in steps if isinstance(item, Rejected)]
         # A fresh scheduler does not know all holds of the past.
         other = _ends(fresh).keys() ^ _ends(self.scheduler).keys()
         excused |= {

@@ -477,7 +477,10 @@ def place_of_group(view: View, group: str) -> tuple[int, str, str]:
     most = own if own is not None else max((priority(pod) for pod in view.members(group)), default=0)
     kind = _KIND_NAMES.get(found.dialect, f"{found.dialect}-PodGroup")
     name = f"{namespace(found.obj)}/{found.name} {kind}"
-    return -most, found.obj["metadata"].get("creationTimestamp", ""), name
+    # A native group takes the place of its first pod, whenever its own object was made.
+    waiting = [pod for pod in view.members(group) if not node_of(pod)] if found.dialect == "native" else ()
+    born = [str(obj["metadata"].get("creationTimestamp", "")) for obj in waiting or (found.obj,)]
+    return -most, min(born), name
 
 
 def _born(pod: Raw) -> tuple[str, str]:
