@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from tests.support import smoke, tls_socket
 from tests.support.clusters.server import NEWEST, SERVERS
 from tests.support.day_seeds import NewFindings
-from tests.support.durations import REASONS, Durations, Meter
+from tests.support.durations import DearFirst, Durations, Meter
 from tests.support.extent import LeftOut, left_out
 from tests.support.pools import OwnPool, Pools
 from tests.support.run_progress import RunProgress, own_console
@@ -60,6 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = left_out(config.getoption("--server"))
+    config.pluginmanager.register(DearFirst(), "dear-first")
     if config.getoption("collectonly"):
         return
     worker: dict[str, str] | None = getattr(config, "workerinput", None)
@@ -110,8 +111,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.nodeid.startswith(END_TO_END):
             item.add_marker(pytest.mark.e2e)
-    # The dearest files first: no worker is alone with one of them at the end. The order of the others stays.
-    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in REASONS)
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ SHOWN: Final = 10
 DEAR_SECONDS: Final = 10.0
 COST: Final = "processor_seconds"
 COLLECTION: Final = "collection_seconds"
-# Files that cost more than ten seconds of a processor, and why they may. They are played first.
+# Files that cost more than ten seconds of a processor, and why they may.
 REASONS: Final[dict[str, str]] = {}
 
 
@@ -65,6 +65,23 @@ class Meter:
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
             output[COLLECTION] = round(processor_seconds(), 2)
+
+
+class DearFirst:
+    """The plugin that puts dear files first, so that no worker is alone with one of them at the end.
+
+    Dear are files with a reason, or with a long test. It is asked after pytest has brought together the tests
+    that share a server. The order of the others stays.
+    """
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        dear = {*REASONS, *(_file_of(item) for item in items if item.get_closest_marker("long"))}
+        items.sort(key=lambda item: _file_of(item) not in dear)
+
+
+def _file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 class Durations:

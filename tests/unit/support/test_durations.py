@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.durations import COLLECTION, COST, Cost, Durations, Meter, lines_of, table
+from tests.support.durations import COLLECTION, COST, Cost, DearFirst, Durations, Meter, lines_of, table
 
 
 class Reporter:
@@ -40,6 +40,29 @@ def run(file: Path, *tests: tuple[str, float, float]) -> list[str]:
         durations.pytest_runtest_logreport(report(nodeid, "teardown", 0.5, cost))
     durations.pytest_terminal_summary(reporter)  # type: ignore[arg-type]
     return reporter.lines
+
+
+def item(nodeid: str, long: bool = False) -> Any:
+    return SimpleNamespace(nodeid=nodeid, get_closest_marker=lambda name: long and name == "long")
+
+
+def test_files_with_a_reason_and_with_long_tests_are_played_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.durations.REASONS", {"d.py": "it has one"})
+    items = [
+        item("a.py::one"),
+        item("b.py::short"),
+        item("b.py::long", True),
+        item("c.py::one"),
+        item("d.py::one"),
+    ]
+    DearFirst().pytest_collection_modifyitems(items)
+    assert [one.nodeid for one in items] == [
+        "b.py::short",
+        "b.py::long",
+        "d.py::one",
+        "a.py::one",
+        "c.py::one",
+    ]
 
 
 def test_the_dearest_file_comes_first(tmp_path: Path) -> None:
