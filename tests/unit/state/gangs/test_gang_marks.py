@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from scheduler_core.model.groups.gang import Gang, parse_gang
@@ -193,3 +195,28 @@ def test_of_an_ended_group_nothing_is_held() -> None:
     found = reserved(cluster(member("p").on("n")), hold("g", 2, ended=True))
     assert found == Reservation({"cpu": 2000}, {}, {}, ended=True)
     assert str(found) == "the group ended: nothing is reserved any more"
+
+
+# What a member's way onto a node and off it means to its group
+
+STEPS: list[tuple[str, Callable[[ClusterState], object]]] = [
+    ("it gets a node", lambda state: state.put_pod(member("p").on("n").obj())),
+    ("its eviction is decided", lambda state: state.mark_leaving("p")),
+    ("it stays after all", lambda state: state.reprieve("p")),
+    ("its node is taken back", lambda state: state.put_pod(member("p").obj())),
+    ("it gets a node again", lambda state: state.put_pod(member("p").on("n").obj())),
+    ("it has finished", lambda state: state.put_pod(member("p").on("n", "Succeeded").obj())),
+    ("it is gone", lambda state: state.remove_pod("p")),
+]
+
+
+def test_the_status_of_a_group_is_due_whenever_a_member_comes_or_goes() -> None:
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=9).obj())
+    for name in ("g", "h"):
+        state.put_gang(group(name).obj())
+    state.put_pod(member("p").obj())
+    for what, step in STEPS:
+        state.gangs.dirty.clear()
+        step(state)
+        assert state.gangs.dirty == {KEYS["g"]}, what

@@ -200,6 +200,18 @@ def test_a_large_cluster_has_columns_for_all() -> None:
     assert state.load.columns(SPEC).nbytes > 0
 
 
+def test_more_pods_than_a_table_begins_with_are_all_estimated() -> None:
+    state = cluster(make_metric("m").usage(cpu="1"), make_metric("n").usage(cpu="1"))
+    spec = LoadSpec(("cpu", "memory"), Estimation((100, 100)), Thresholds((50, 0), (50, 0)))
+    for number in range(200):
+        node = "m" if number % 3 else "n"
+        tell(state, running(f"a/p{number}", node, NOW + 5, cpu="10m"))
+        if number % 50 == 49:
+            on_m = number + 1 - (number // 3 + 1)
+            assert column(state, "load", spec) == [1000 + 10 * on_m, 1000 + 10 * (number + 1 - on_m)]
+    assert state.check() == []
+
+
 def test_layouts_hold_until_pods_or_the_report_change() -> None:
     state = cluster(running("a/p", "m", cpu=1), running("a/q", "m", cpu=1))
     assigned = AssignedPods()

@@ -68,6 +68,26 @@ def test_each_webhook_asks_for_little_and_says_what_its_absence_means(
     }
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "config"),
+    [
+        pytest.param(URL, {"url": "https://127.0.0.1:9443/validate"}, id="a URL, without its last slash"),
+        pytest.param(
+            WebhookEndpoint(b"PEM", namespace="muster-system", service="hook"),
+            {"service": {"namespace": "muster-system", "name": "hook", "port": 443, "path": "/validate"}},
+            id="a Service, on the port of HTTPS",
+        ),
+        pytest.param(
+            WebhookEndpoint(b"PEM", namespace="muster-system", service="hook", port=8443),
+            {"service": {"namespace": "muster-system", "name": "hook", "port": 8443, "path": "/validate"}},
+            id="a Service on another port",
+        ),
+    ],
+)
+def test_an_api_server_is_told_where_to_ask(endpoint: WebhookEndpoint, config: dict[str, Any]) -> None:
+    assert endpoint.client_config("/validate") == {"caBundle": base64.b64encode(b"PEM").decode(), **config}
+
+
 def test_only_labelled_config_maps_are_sent() -> None:
     entries = by_name(validating_configuration(URL))
     for name, label in (("topologies", "sakkara.topology"), ("groups", "sakkara.group")):

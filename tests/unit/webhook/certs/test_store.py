@@ -43,6 +43,29 @@ def test_certificates_are_made_once(store: CertificateStore) -> None:
     assert ensure(store, HOSTS, NOW + DAY) == first == store.read()[0]
 
 
+def test_a_secret_without_data_is_filled_and_its_other_fields_stay() -> None:
+    objects = StoredObjects()
+    objects.put(SECRETS, *NAME, {"metadata": {"labels": {"team": "ours"}}, "type": "Opaque"})
+    store = SecretStore(objects.client, *NAME)
+    assert store.read()[0] == Material()
+    made = ensure(store, HOSTS, NOW)
+    material, secret = store.read()
+    assert material == made
+    assert secret is not None
+    assert (secret["type"], secret["metadata"]["labels"]) == ("Opaque", {"team": "ours"})
+
+
+def test_other_entries_of_a_secret_are_kept() -> None:
+    objects = StoredObjects()
+    objects.put(SECRETS, *NAME, {"data": {"ours": "eA=="}})
+    store = SecretStore(objects.client, *NAME)
+    ensure(store, HOSTS, NOW)
+    secret = store.read()[1]
+    assert secret is not None
+    assert secret["data"]["ours"] == "eA=="
+    assert set(FILES) < set(secret["data"])
+
+
 def test_serving_pair_is_renewed_and_the_authority_kept(store: CertificateStore) -> None:
     first = ensure(store, HOSTS, NOW)
     second = ensure(store, HOSTS, NOW + 61 * DAY)

@@ -60,3 +60,32 @@ def test_a_review_reaches_flask_only_without_the_fast_path(fast_path: bool, by_f
     app.before_request(lambda: seen.append(1))
     answer = app.test_client().post("/mutate", data=POD, content_type=JSON)
     assert (answer.status_code, len(seen)) == (200, by_flask)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "content_type", "code"),
+    [
+        pytest.param("GET", "/mutate", b"", JSON, 405, id="another method"),
+        pytest.param("PUT", "/validate", QUOTA, JSON, 405, id="a method with a body"),
+        pytest.param("POST", "/other", POD, JSON, 404, id="another path"),
+        pytest.param("POST", "/validate", POD, "text/plain", 415, id="another content type"),
+        pytest.param("POST", "/validate", b" " * (8 << 20), JSON, 413, id="a body that is too large"),
+        pytest.param("POST", "/validate?" + "x" * 600, POD, JSON, 414, id="a target that is too long"),
+        pytest.param("POST", "/validate", b"{}", JSON, 400, id="a body that is no review"),
+    ],
+)
+@pytest.mark.parametrize("fast_path", [True, False], ids=["on the fast path", "by Flask"])
+def test_what_is_no_review_is_counted_once_by_its_code(
+    method: str, path: str, body: bytes, content_type: str, code: int, fast_path: bool
+) -> None:
+    metrics = WebhookMetrics()
+    app = create_app(ReviewDispatcher(synced()), metrics, fast_path=fast_path)
+    answer = app.test_client().open(path, method=method, data=body, content_type=content_type)
+    assert answer.status_code == code
+    counted = {
+        sample.labels["code"]: sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == "muster_admission_failures_total"
+    }
+    assert counted == {str(code): 1.0}

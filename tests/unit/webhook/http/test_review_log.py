@@ -104,6 +104,27 @@ def test_refusal_says_who_what_and_why_in_bounded_length() -> None:
     assert "too large" in found["reason"]
 
 
+@pytest.mark.parametrize(
+    ("request_fields", "told"),
+    [
+        pytest.param({}, {"namespace": "a", "name": "eq"}, id="a change"),
+        pytest.param({"dryRun": True}, {"dryRun": True}, id="a dry run"),
+        pytest.param({"dryRun": False}, {}, id="no dry run"),
+        pytest.param({"subResource": "status"}, {"subresource": "status"}, id="a change of a part"),
+    ],
+)
+def test_a_line_says_what_was_asked(request_fields: Obj, told: Obj, captured: Captured) -> None:
+    body = json.loads(asked())
+    body["request"] |= request_fields
+    log_review(review(json.dumps(body).encode(), lambda request: ALLOW), 0.0)
+    (line,) = captured.lines()
+    for name, value in told.items():
+        text = f'"{name}": {json.dumps(value)}' if line.startswith("{") else f'{name}="{value}"'
+        assert text in line
+    for name in {"dryRun", "subresource", "reason", "rules"} - told.keys():
+        assert name not in line
+
+
 LEVELS = [
     ("allowed", lambda request: ALLOW, logging.DEBUG),
     ("refused", lambda request: refusing("x"), logging.INFO),

@@ -27,7 +27,7 @@ from tests.unit.webhook.http.reviews import (
     quota,
     synced,
 )
-from webhook.policy.pod_group_membership import Owner
+from webhook.policy.pod_group_membership import NewPod, Owner, PodMeta, chosen_group
 from webhook.policy.review_dispatcher import ReviewDispatcher, Settings
 from webhook.view.owners import KEEP_SECONDS, OwnerCache, parse_owner
 
@@ -352,3 +352,31 @@ def test_every_kind_of_pod_is_settled_by_one_patch(default: str, foreign: str) -
         again = patch_of(ask(service.mutate, once))
         assert {op["path"] for op in again} <= WRITTEN
         assert patch_of(ask(service.mutate, apply_patch(once, again))) == []
+
+
+class AnyOwner:
+    """Every controller names the same group; notes who was looked up."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def find(self, namespace: str, reference: OwnerReference, *, ask: bool) -> Owner | None:
+        self.asked.append(f"{reference.kind} {namespace}/{reference.name}")
+        return Owner(reference.uid, "g", None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "controls", "group"),
+    [
+        pytest.param("Job", True, "g", id="a Job"),
+        pytest.param("Job", False, "", id="an owner that is no controller"),
+        pytest.param("Node", True, "", id="a node, which owns its mirror pods"),
+        pytest.param("", True, "", id="a controller without a kind"),
+    ],
+)
+def test_only_controllers_that_can_name_a_group_are_looked_up(kind: str, controls: bool, group: str) -> None:
+    owners = AnyOwner()
+    owner = OwnerReference(api_version="v1", kind=kind, name="o", uid="u", controller=controls)
+    pod = NewPod(PodMeta(owner_references=(owner,)))
+    assert chosen_group(pod, "a", lambda name: True, owners, ask=True) == group
+    assert owners.asked == ([f"{kind} a/o"] if group else [])
