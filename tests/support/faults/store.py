@@ -75,6 +75,12 @@ class FaultStore:
                     return fault
         return None
 
+    def answers_nothing(self, verb: str) -> bool:
+        """Whether the next request with this verb is met with silence."""
+        with self.changed:
+            fault = next((fault for fault in self._faults if fault.verb == verb and fault.times > 0), None)
+        return fault is not None and fault.silent
+
     def record(self, request: Request) -> None:
         with self.changed:
             self.requests.append(request)
