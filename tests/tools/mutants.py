@@ -72,7 +72,8 @@ class Candidate:
 def chosen(place: Place, reach: Mapping[str, Reach]) -> list[Candidate]:
     """Tests that reach the block of a fault: those near the module first, then those of quick files.
 
-    What runs when a module is imported is judged by the tests that reach anything in that module.
+    What runs when a module is imported is judged by the tests that reach anything in that module, and so is
+    a module that has changed since the tests ran with probes.
     """
     candidates = [
         Candidate(_distance(place.path, file), file, name, test.seconds)
@@ -95,15 +96,14 @@ def chosen(place: Place, reach: Mapping[str, Reach]) -> list[Candidate]:
 
 def _reaching(place: Place, reach: Reach) -> Iterator[tuple[str, Run]]:
     """The tests of one file that reach a fault."""
-    offset = reach.offsets.get(place.path)
-    if offset is None:
+    every = reach.blocks(place.path)
+    if every is None:
         return
-    of_line = _blocks(place.path)
-    wanted = {of_line[line] for line in range(place.fault.first, place.fault.last + 1) if line in of_line}
-    every = range(offset, offset + 1 + max(of_line.values(), default=-1))
     at_import = bytes.fromhex(reach.at_import)
-    exact = [offset + block for block in wanted]
-    if not exact or any(_bit(at_import, at) for at in exact):
+    of_line = _blocks(place.path)
+    lines = range(place.fault.first, place.fault.last + 1)
+    exact = [every.start + of_line[line] for line in lines if line in of_line]
+    if not exact or not reach.is_current(place.path) or any(_bit(at_import, at) for at in exact):
         exact = list(every)
     for name, test in reach.tests.items():
         ran = bytes.fromhex(test.reached)

@@ -1,7 +1,8 @@
 """Which test reaches which parts of the product: found out by running the tests once with probes, and kept.
 
-What is kept of a test file holds while that file, what stands beside it and every module that was imported
-for it are as they were.
+What is kept of a test file holds while that file and what stands beside it are as they were. Where a module
+has changed since, only that a test reaches something in it is known: so a change at the bottom of the product
+does not cost the run of all tests.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ class Run:
 class Reach:
     """What the tests of one file reach; `at_import` is what ran while the files were imported.
 
-    `offsets` are the first blocks of the modules; `imported` are digests of what was there.
+    `offsets` are the first blocks of the modules, `digests` what they were.
     """
 
     tests: dict[str, Run] = field(default_factory=dict)
     at_import: str = ""
     offsets: dict[str, int] = field(default_factory=dict)
-    imported: dict[str, str] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
 
     def dump(self, path: Path) -> None:
         """Write it to `path`, at once or not at all."""
@@ -69,14 +70,24 @@ class Reach:
 
     @classmethod
     def load(cls, path: Path) -> Reach | None:
-        """What `dump` has written; None where a module has changed since."""
+        """What `dump` has written, if anything."""
         if not path.exists():
             return None
         data = json.loads(path.read_text())
-        if any(_digest(file) != digest for file, digest in data["imported"].items()):
-            return None
         data["tests"] = {name: Run(**test) for name, test in data["tests"].items()}
         return cls(**data)
+
+    def blocks(self, module: str) -> range | None:
+        """The places of a module's blocks in what a test ran; None where it was not imported."""
+        first = self.offsets.get(module)
+        if first is None:
+            return None
+        after = min((offset for offset in self.offsets.values() if offset > first), default=None)
+        return range(first, 4 * len(self.at_import) if after is None else after)
+
+    def is_current(self, module: str) -> bool:
+        """Whether a module is what it was."""
+        return self.digests.get(module) == _digest(module)
 
 
 class Watch:
@@ -130,16 +141,10 @@ class Watch:
 
     def _write(self, file: str) -> None:
         reach, self._reach, self._shared = self._reach, Reach(), np.zeros(0, np.bool_)
-        sources = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
-        inside = sorted(os.path.relpath(name, self._root) for name in sources if self._is_ours(name))
         reach.at_import = _hex(self._at_import)
         reach.offsets = self._finder.offsets()
-        reach.imported = {name: _digest(name) for name in inside}
+        reach.digests = {module: _digest(module) for module in reach.offsets}
         reach.dump(self._kept[file])
-
-    def _is_ours(self, name: str) -> bool:
-        folders = tuple(f"{self._root}/{folder}/" for folder in (*PACKAGES, "tests/support"))
-        return name.startswith(folders)
 
 
 def _union(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -115,20 +116,23 @@ def test_all_tests_that_reach_a_survivor_were_asked(outcomes: dict[str, dict[str
 # Which tests are asked
 
 PATH = "scheduler_core/quota/reservations/usage.py"
+SOURCE = (ROOT / PATH).read_text()
+SIZE = 1 + max(blocks(SOURCE).values())
+BYTES = SIZE // 8 + 1
+CURRENT = {PATH: hashlib.sha256(SOURCE.encode()).hexdigest()[:16]}
 
 
-def reach(file: str, *reaching: float, at_import: str = "") -> dict[str, Reach]:
+def reach(file: str, *reaching: float) -> dict[str, Reach]:
     """Tests of one file that run all of the module, by their seconds."""
-    size = 1 + max(blocks((ROOT / PATH).read_text()).values())
-    every = "ff" * (size // 8 + 1)
+    every = "ff" * BYTES
     tests = {f"{file}::{number}": Run(seconds, False, every) for number, seconds in enumerate(reaching)}
-    tests[f"{file}::elsewhere"] = Run(1.0, False, "00")
+    tests[f"{file}::elsewhere"] = Run(1.0, False, "00" * BYTES)
     tests[f"{file}::failed without a fault"] = Run(1.0, True, every)
-    return {file: Reach(tests, at_import, {PATH: 0})}
+    return {file: Reach(tests, "00" * BYTES, {PATH: 0}, CURRENT)}
 
 
 def a_place() -> Place:
-    of_line = blocks((ROOT / PATH).read_text())
+    of_line = blocks(SOURCE)
     return next(place for place in places("quota", "reservations/usage.py") if place.fault.first in of_line)
 
 
@@ -162,15 +166,27 @@ def test_tests_beyond_the_seconds_are_left_out_of_the_near_and_of_the_far_ones()
     ]
 
 
-def test_a_test_that_reaches_only_another_place_is_not_asked_unless_the_place_runs_at_import() -> None:
-    file = "tests/unit/quota/test_policy.py"
-    size = 1 + max(blocks((ROOT / PATH).read_text()).values())
-    other = blocks((ROOT / PATH).read_text())[a_place().fault.first] ^ 1
-    bits = bytes(128 >> other % 8 if at == other // 8 else 0 for at in range(size // 8 + 1)).hex()
-    elsewhere = {file: Reach({"t": Run(1.0, False, bits)}, "", {PATH: 0})}
-    assert chosen(a_place(), elsewhere) == []
-    elsewhere[file].at_import = "ff" * len(bits)
-    assert [one.test for one in chosen(a_place(), elsewhere)] == ["t"]
+@pytest.mark.parametrize(
+    ("at_import", "digests", "asked"),
+    [
+        pytest.param("00", CURRENT, False, id="it does not reach the fault"),
+        pytest.param("ff", CURRENT, True, id="the place of the fault runs at import, too"),
+        pytest.param("00", {PATH: "older"}, True, id="the module has changed since"),
+    ],
+)
+def test_a_test_that_reaches_another_place_of_the_module(
+    at_import: str, digests: dict[str, str], asked: bool
+) -> None:
+    other = blocks(SOURCE)[a_place().fault.first] ^ 1
+    ran = bytes(128 >> other % 8 if at == other // 8 else 0 for at in range(BYTES)).hex()
+    known = {
+        "tests/unit/test_any.py": Reach({"t": Run(1.0, False, ran)}, at_import * BYTES, {PATH: 0}, digests)
+    }
+    assert [one.test for one in chosen(a_place(), known)] == (["t"] if asked else [])
+
+
+def test_a_module_that_no_test_imports_is_not_reached() -> None:
+    assert chosen(a_place(), {"tests/unit/test_any.py": Reach({"t": Run(1.0, False, "ff")}, "00", {})}) == []
 
 
 # Figures

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduler_core.engine.evaluation import Reevaluation
-from scheduler_core.engine.gang.cycle import unschedulable_plugins
-from scheduler_core.engine.gang.native_rules import contradiction
+from scheduler_core.engine.gang.cycle import GangOutcome, MemberToPrepare, unschedulable_plugins
+from scheduler_core.engine.gang.native_rules import contradiction, record_verdict
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue.unit import Part
 from scheduler_core.errors import PluginError
@@ -56,6 +57,30 @@ def verdict(made: GangScheduler) -> tuple[str, str]:
 
 
 # Verdicts
+
+
+TO_PREPARE = MemberToPrepare(crew("p").obj(), "n0", np.zeros(1, np.int64))
+OUTCOMES: list[tuple[str, dict[str, Any], tuple[str, str]]] = [
+    ("a member has no node", {}, (UNSCHEDULABLE, "no room")),
+    ("the group is at fault", {"error": True}, (SCHEDULER_ERROR, "no room")),
+    ("pods are missing", {"too_few": True}, ("", "")),
+    (
+        "members prepare their nodes",
+        {"preparing": (MemberToPrepare(crew("p").obj(), "n0", np.zeros(1, np.int64)),)},
+        ("", ""),
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "said"), [o[1:] for o in OUTCOMES], ids=[o[0] for o in OUTCOMES])
+def test_only_a_cycle_that_came_to_an_end_has_a_verdict(
+    fields: dict[str, Any], said: tuple[str, str]
+) -> None:
+    made = GangScheduler([1])
+    put_group(made, 2)
+    gang = made.state.gangs.gangs[KEY]
+    record_verdict(made.state, gang, GangOutcome([], {"p": "no room"}, frozenset(), **fields))
+    assert verdict(made) == said
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,11 @@ def test_a_quota_that_lost_its_group_can_still_be_changed() -> None:
     assert any("names no QuotaGroup" in text for text in response["warnings"])
 
 
+def test_a_group_that_cannot_be_read_can_be_deleted() -> None:
+    damaged = tree("a", min={"cpu": "much"})
+    assert denial(ReviewDispatcher(synced(NODE, member("t", "a"))), None, damaged) == ""
+
+
 def test_a_group_with_children_is_not_deleted() -> None:
     cache = synced(NODE, A, tree("b", "a"), member("t", "a"))
     service = ReviewDispatcher(cache)

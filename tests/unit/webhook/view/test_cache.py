@@ -41,6 +41,20 @@ def test_oldest_quota_stands_for_its_namespace() -> None:
     assert [q.name for q in view(cache).others] == ["young"]
 
 
+def test_the_oldest_of_the_quotas_that_a_list_shows_stands_for_its_namespace() -> None:
+    cache = synced(quota("cached", "b", max={"cpu": 1}), quota("other", "c", max={"cpu": 2}))
+    young = quota("a-young", "b", max={"cpu": 3}, meta={"creationTimestamp": "2026-01-02T00:00:00Z"})
+    old = quota("z-old", "b", max={"cpu": 4}, meta={"creationTimestamp": "2026-01-01T00:00:00Z"})
+    for listed in ((young, old), (old, young)):
+        found = cache.standing("b", [parse_elastic_quota(item) for item in listed])
+        assert found is not None
+        assert found.quota.name == "z-old"
+    found = cache.standing("b")
+    assert found is not None
+    assert found.quota.name == "cached", "without a list"
+    assert cache.standing("nowhere") is None
+
+
 def test_native_quotas_are_those_of_the_namespace() -> None:
     cache = synced(native("x", "a", hard={"cpu": 1}), native("y", "b", hard={"cpu": 1}))
     assert [q.name for q in view(cache).native] == ["x"]
