@@ -141,11 +141,11 @@ class Remote:
         self._process.start()
         theirs.close()
         served: Served = self._link.recv()
-        self._port = served.port
+        self.port = served.port
         self._context = ssl.create_default_context(cadata=served.authority)
 
     def connect(self) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=30)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, context=self._context, timeout=30)
 
     def cpu(self) -> float:
         """CPU seconds since the last call."""

@@ -140,22 +140,25 @@ class WebhookOptions:
 
 
 class RunningWebhook:
-    """One running webhook. `stop` may be called from any thread, any number of times."""
+    """One running webhook. `stop` may be called from any thread, any number of times.
+
+    `wake` is set to have the certificates checked at once.
+    """
 
     def __init__(self, options: WebhookOptions, clock: Callable[[], float] = time.time) -> None:
         self._options = options
         self._clock = clock
         self._stop = threading.Event()
         # Set to have the certificates checked at once, and to stop.
-        self._wake = threading.Event()
+        self.wake = threading.Event()
         self._lifecycle = Lifecycle()
-        self._metrics = WebhookMetrics()
+        self.metrics = WebhookMetrics()
         self._cache = Cache()
 
     def stop(self) -> None:
         """Ask `run` to end."""
         self._stop.set()
-        self._wake.set()
+        self.wake.set()
 
     def run(self, announce: Callable[[str], None]) -> None:
         """Serve until stopped; `announce` gets one line once reviews are answered.
@@ -185,22 +188,22 @@ class RunningWebhook:
                 recreation_round(client, search, self._options.adoption),
                 GangUpkeep(client, self._finder(client, owners), cache.has_automatic_gangs).round,
             )
-            auditor = Auditor(client, audit_of(cache, search, settings), self._metrics.registry, mend=mend)
+            auditor = Auditor(client, audit_of(cache, search, settings), self.metrics.registry, mend=mend)
             source = self._options.certificates
-            rotation = source.rotation(client, self._options.hosts, self._metrics)
+            rotation = source.rotation(client, self._options.hosts, self.metrics)
             watched = [self._reflector(client, *kind, cache.sink) for kind in WATCHED]
             freshness = Freshness(lambda: {one.resource.plural: one.staleness() for one in watched})
-            app = create_app(dispatcher, self._metrics, self._lifecycle, freshness, self._options.clients)
+            app = create_app(dispatcher, self.metrics, self._lifecycle, freshness, self._options.clients)
             address = (self._options.host, self._options.port)
             server = WebhookServer(app, address, rotation.first(self._clock()), self._options.clients)
             health = health_server(
-                self._options.metrics, cache, self._metrics, self._lifecycle, freshness, server.problem
+                self._options.metrics, cache, self.metrics, self._lifecycle, freshness, server.problem
             )
             workloads = [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
             pods = self._reflector(
                 client, PODS, parse_default_scheduler_pod, default_pods.sink, fields=SELECTOR
             )
-            certificates = source.watches(client, self._wake.set, self._trouble_with_certificates)
+            certificates = source.watches(client, self.wake.set, self._trouble_with_certificates)
             reflectors = [*watched, *workloads, pods, *certificates]
             components = Components(server, health, reflectors, reconciler, auditor)
             components.open()
@@ -210,12 +213,12 @@ class RunningWebhook:
                 if not self._stop.is_set():
                     reconciler.start()
                     auditor.start()
-                    self._register(client, rotation, server.port)
+                    self.register_itself(client, rotation, server.port)
                     self._rotate(rotation, server)
                     settle_memory()
                     where = f"{self._url(server.port)} for {target.endpoint.server}"
                     announce(f"serving on {where}; health and metrics on {health.url}")
-                    keeper = self._keep(rotation, server)
+                    keeper = self.keep_certificates(rotation, server)
                     self._watch_over(components)
                     # Load balancers need time to see that /readyz fails.
                     self._lifecycle.stop()
@@ -240,15 +243,15 @@ class RunningWebhook:
         while self._cache.unsynced and not self._stop.wait(SYNC_POLL_SECONDS):
             pass
 
-    def _keep(self, rotation: Rotation, server: WebhookServer) -> threading.Thread:
+    def keep_certificates(self, rotation: Rotation, server: WebhookServer) -> threading.Thread:
         """Start the thread that renews certificates until stopped; a slow API server delays nothing else."""
 
         def keep() -> None:
             while True:
-                self._wake.wait(rotation.interval)
+                self.wake.wait(rotation.interval)
                 if self._stop.is_set():
                     return
-                self._wake.clear()
+                self.wake.clear()
                 self._rotate(rotation, server)
 
         thread = threading.Thread(target=keep, name="certificates", daemon=True)
@@ -262,7 +265,7 @@ class RunningWebhook:
             server.reread_clients()
         except Exception as error:
             # Without this thread the certificates would expire.
-            self._metrics.reload_failed()
+            self.metrics.reload_failed()
             unforeseen = None if isinstance(error, MusterError) else error
             log.warning("certificate rotation: %s", error, exc_info=unforeseen)
 
@@ -318,7 +321,7 @@ class RunningWebhook:
         host = self._options.host
         return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
-    def _register(self, client: Client, rotation: Rotation, port: int) -> None:
+    def register_itself(self, client: Client, rotation: Rotation, port: int) -> None:
         """Write the configurations once. Later only their CAs are updated: deleted ones stay deleted."""
         if not self._options.register:
             return

@@ -147,7 +147,7 @@ class DemoCluster:
         try:
             self.kubeconfig, self.directory = cluster.server.kubeconfig, cluster.server.folder
             self._store = cluster.store
-            signs = asyncio.create_task(_signs(cluster.store))
+            signs = asyncio.create_task(wait_for_signs(cluster.store))
             config = at_this_server(self._config, self.kubeconfig, self.directory)
             await put_object(cluster.registry, CONFIG_MAPS, NAMESPACE, as_published(config))
             programs = {**controllers(), **commands(self.kubeconfig, self.directory, config)}
@@ -194,7 +194,7 @@ class DemoCluster:
         self._log(line)
 
 
-async def _signs(store: ObjectStore) -> None:
+async def wait_for_signs(store: ObjectStore) -> None:
     """Wait until the webhook has registered and a scheduler leads."""
     await asyncio.gather(*(_first(store, kind) for kind in SIGNS))
 

@@ -43,7 +43,7 @@ class MirrorStore(ObjectStore):
         if old is not None and old.obj["metadata"]["uid"] != meta["uid"]:
             self.forget(kind, old.obj)
             old = None
-        self._storage(kind).objects.setdefault(version.namespace, {})[version.name] = version
+        self.storage(kind).objects.setdefault(version.namespace, {})[version.name] = version
         self._publish(kind, LogEntry(version.rv, "MODIFIED" if old else "ADDED", version, old))
 
     def forget(self, kind: ApiKind, obj: Obj) -> None:
@@ -56,10 +56,10 @@ class MirrorStore(ObjectStore):
         old = self.version(kind, place, meta["name"])
         if old is None or old.obj["metadata"]["uid"] != meta["uid"]:
             return
-        by_name = self._storage(kind).objects[place]
+        by_name = self.storage(kind).objects[place]
         del by_name[meta["name"]]
         if not by_name:
-            del self._storage(kind).objects[place]
+            del self.storage(kind).objects[place]
         self._publish(kind, LogEntry(old.rv, "DELETED", old, old))
 
     def replace(self, kind: ApiKind, listed: list[Obj]) -> None:

@@ -61,7 +61,7 @@ Versions = list[Version]
 LogEntries = list[LogEntry]
 
 
-class _KindStorage:
+class KindStorage:
     """Objects, event log and subscribers of one storage name."""
 
     def __init__(self, oldest: int) -> None:
@@ -82,7 +82,7 @@ class ObjectStore:
     """All objects of an API server. `recorder(storage, entry)` is called synchronously for each write."""
 
     def __init__(self, log_length: int = LOG_LENGTH) -> None:
-        self._storages: dict[str, _KindStorage] = {}
+        self._storages: dict[str, KindStorage] = {}
         self._all_callbacks: dict[int, Callback] = {}
         self._log_length = log_length
         self._next_token = 0
@@ -90,13 +90,14 @@ class ObjectStore:
         self.recorder: Recorder | None = None
         self.revision = 1
 
-    def _storage(self, kind: ApiKind) -> _KindStorage:
+    def storage(self, kind: ApiKind) -> KindStorage:
+        """The objects of a kind, and who watches them."""
         return self._named(kind.storage)
 
-    def _named(self, storage: str) -> _KindStorage:
+    def _named(self, storage: str) -> KindStorage:
         found = self._storages.get(storage)
         if found is None:
-            found = self._storages[storage] = _KindStorage(self._oldest)
+            found = self._storages[storage] = KindStorage(self._oldest)
         return found
 
     def get(self, kind: ApiKind, namespace: str, name: str) -> Obj | None:
@@ -106,7 +107,7 @@ class ObjectStore:
 
     def version(self, kind: ApiKind, namespace: str, name: str) -> Version | None:
         """Like `get`, but returns the stored version with its encoded JSON."""
-        by_name = self._storage(kind).objects.get(namespace)
+        by_name = self.storage(kind).objects.get(namespace)
         return by_name.get(name) if by_name else None
 
     def current(self, kind: ApiKind, namespace: str, name: str) -> Version:
@@ -122,7 +123,7 @@ class ObjectStore:
 
     def versions(self, kind: ApiKind, namespace: str | None = None) -> Versions:
         """Like `list`, but returns stored versions."""
-        objects = self._storage(kind).objects
+        objects = self.storage(kind).objects
         spaces = sorted(objects) if not namespace else [namespace]
         return [
             by_name[name]
@@ -132,13 +133,13 @@ class ObjectStore:
 
     def iterate(self, kind: ApiKind, namespace: str | None = None) -> Iterator[Obj]:
         """Objects in arbitrary order without copying the list; do not write while iterating."""
-        objects = self._storage(kind).objects
+        objects = self.storage(kind).objects
         spaces = [objects.get(namespace, {})] if namespace else objects.values()
         return (version.obj for by_name in spaces for version in by_name.values())
 
     def count(self, kind: ApiKind, namespace: str | None = None) -> int:
         """Number of objects."""
-        objects = self._storage(kind).objects
+        objects = self.storage(kind).objects
         if namespace:
             return len(objects.get(namespace, ()))
         return sum(map(len, objects.values()))
@@ -149,7 +150,7 @@ class ObjectStore:
         Raises StatusError (AlreadyExists) if the name is in use. The store keeps `obj` itself.
         """
         meta = obj["metadata"]
-        by_name = self._storage(kind).objects.setdefault(meta.get("namespace", ""), {})
+        by_name = self.storage(kind).objects.setdefault(meta.get("namespace", ""), {})
         if meta["name"] in by_name:
             raise errors.already_exists(kind, meta["name"])
         version = self._stamped(obj)
@@ -165,7 +166,7 @@ class ObjectStore:
         meta = obj["metadata"]
         old = self.current(kind, meta.get("namespace", ""), meta["name"])
         version = self._stamped(obj)
-        self._storage(kind).objects[version.namespace][version.name] = version
+        self.storage(kind).objects[version.namespace][version.name] = version
         self._publish(kind, LogEntry(version.rv, "MODIFIED", version, old))
         return version.obj
 
@@ -173,10 +174,10 @@ class ObjectStore:
         """Remove an object; returns its last version with the resourceVersion of the removal."""
         old = self.current(kind, namespace, name)
         last = self._stamped(dict(old.obj))
-        by_name = self._storage(kind).objects[namespace]
+        by_name = self.storage(kind).objects[namespace]
         del by_name[name]
         if not by_name:
-            del self._storage(kind).objects[namespace]
+            del self.storage(kind).objects[namespace]
         self._publish(kind, LogEntry(last.rv, "DELETED", last, old))
         return last.obj
 
@@ -188,9 +189,9 @@ class ObjectStore:
     def _publish(self, kind: ApiKind, entry: LogEntry) -> None:
         if self.recorder:
             self.recorder(kind.storage, entry)
-        self._notify(self._storage(kind), entry)
+        self._notify(self.storage(kind), entry)
 
-    def _notify(self, storage: _KindStorage, entry: LogEntry) -> None:
+    def _notify(self, storage: KindStorage, entry: LogEntry) -> None:
         storage.log.append(entry)
         if len(storage.log) > self._log_length * 5 // 4:
             storage.compact(self._log_length)
@@ -202,7 +203,7 @@ class ObjectStore:
 
     def since(self, kind: ApiKind, rv: int) -> LogEntries:
         """Changes after `rv`. Raises StatusError (Expired) if some of them have been compacted."""
-        storage = self._storage(kind)
+        storage = self.storage(kind)
         if rv < storage.oldest:
             raise errors.gone(rv, storage.oldest)
         return storage.log[bisect_right(storage.log, rv, key=lambda entry: entry.rv) :]
@@ -212,11 +213,11 @@ class ObjectStore:
 
         Returns a function that ends the subscription. A callback must not raise or write synchronously.
         """
-        return self._attach(self._storage(kind).callbacks if kind else self._all_callbacks, callback)
+        return self._attach(self.storage(kind).callbacks if kind else self._all_callbacks, callback)
 
     def follow(self, kind: ApiKind, callback: EntryCallback) -> Callable[[], None]:
         """Like `subscribe`, but passes log entries, whose versions share encoded JSON between watches."""
-        return self._attach(self._storage(kind).entry_callbacks, callback)
+        return self._attach(self.storage(kind).entry_callbacks, callback)
 
     def _attach(self, table: dict[int, Any], callback: Any) -> Callable[[], None]:
         self._next_token += 1

@@ -118,8 +118,8 @@ class BoundedConnection(HTTPConnection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.rfile, self.wfile = ClientReader(self.socket), ClientWriter(self.socket)
-        self._readable = select.poll()
-        self._readable.register(self.socket, select.POLLIN)
+        self.readable = select.poll()
+        self.readable.register(self.socket, select.POLLIN)
 
     def communicate(self) -> bool:
         """Serve the client, which has sent something; whether the connection stays."""
@@ -160,13 +160,13 @@ class BoundedConnection(HTTPConnection):
                 keep = False
             if not keep:
                 if self.unread:
-                    self._drain()
+                    self.drain()
                 return False
-            if not self._more():
+            if not self.another_comes():
                 return True
             self.wait_for_client()
 
-    def _more(self) -> bool:
+    def another_comes(self) -> bool:
         """Whether another request arrives within LINGER_MILLISECONDS while enough workers are free."""
         self.waiting_since = None
         if self.rfile.has_data() or (self.shaken and self.socket.pending()):
@@ -174,7 +174,7 @@ class BoundedConnection(HTTPConnection):
         server = self.server
         if not server.ready or len(server.active) > server.lingering or server.requests.qsize:
             return False
-        return bool(self._readable.poll(LINGER_MILLISECONDS))
+        return bool(self.readable.poll(LINGER_MILLISECONDS))
 
     def give_up(self) -> None:
         """Shut the socket down, which wakes the thread that waits for this client."""
@@ -184,7 +184,7 @@ class BoundedConnection(HTTPConnection):
         except OSError:
             return
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
         """Read on for a moment; otherwise the client gets a reset before it reads the response."""
         until = time.monotonic() + DRAIN_SECONDS
         try:

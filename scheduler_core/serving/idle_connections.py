@@ -60,7 +60,7 @@ class IdleConnections(ConnectionManager):
                 self._selector.register(self.server.socket.fileno(), selectors.EVENT_READ, self.server)
             if now - expired > expiration_interval:
                 expired = now
-                self._expire(now)
+                self.expire(now)
 
     def _poll(self, seconds: float) -> None:
         """Hand connections with requests to workers after at most `seconds`; accept one new one."""
@@ -112,7 +112,7 @@ class IdleConnections(ConnectionManager):
     def _idle(self) -> list[tuple[int, Any]]:
         return [found for found in self._selector.connections if found[1] is not self.server]
 
-    def _expire(self, threshold: float) -> None:
+    def expire(self, threshold: float) -> None:
         """Close the connections that had expired at `threshold` (monotonic)."""
         for descriptor, conn in self._idle():
             if conn.idle_until < threshold:

@@ -103,7 +103,7 @@ def test_an_idle_shared_connection_that_is_silent_is_gone_before_it_is_needed(
 
     def closed() -> bool:
         clock.now += _STEP
-        return not writes.writer._connections.all()
+        return not writes.writer.connections.all()
 
     eventually(closed, 20, interval=0.1)
     assert shared.lost_bytes > before
@@ -121,12 +121,12 @@ def test_a_server_that_only_takes_its_time_keeps_its_connection(
     front.be_silent()
     writes.submit("slow")
     eventually(lambda: front.requests[HTTP_2] == 1, 10)
-    (connection,) = writes.writer._connections.all()
+    (connection,) = writes.writer.connections.all()
     assert isinstance(connection, Http2WriteConnection)
     for _ in range(6):
         # A sign of life is asked for, and given.
         clock.now += RESPONSE_PING_SECONDS + 0.1
-        eventually(lambda: connection._alive_at == clock.now and connection.ping_sent_at is None, 10)
+        eventually(lambda: connection.alive_at == clock.now and connection.ping_sent_at is None, 10)
         assert writes.ended == 0
     writes.submit("other")
     assert writes.outcome("other") is None

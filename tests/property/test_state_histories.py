@@ -333,7 +333,7 @@ def arrays(state: ClusterState) -> dict[str, tuple[tuple[int, ...], bytes]]:
     collect(state, "state", found, set())
     dead = ~state.table.alive
     for path, array in found.items():
-        if path == "state.table.grid._rows":
+        if path == "state.table.grid.cells":
             found[path] = array[(array != EMPTY).any(axis=1)]
         elif path.startswith("state.table.") and array.shape[-1] == len(dead):
             array[..., dead] = 0

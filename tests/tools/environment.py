@@ -79,13 +79,14 @@ def set_up(environment: Environment, line: Line) -> None:
         _check_space(environment.root)
         line.end(f"setting up {environment.name} for {environment.extra} (once per change of pyproject.toml)")
         try:
-            _create(environment, line)
+            create(environment, line)
             _install(environment, line)
         finally:
             _remove_unfinished(environment)
 
 
-def _create(environment: Environment, line: Line) -> None:
+def create(environment: Environment, line: Line) -> None:
+    """Make the environment and install what it lacks, unless it is complete."""
     _remove_unfinished(environment)
     if os.access(environment.python, os.X_OK):
         return

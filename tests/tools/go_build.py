@@ -46,7 +46,7 @@ def build(name: str, module: Path, go: Go, binary: Path, line: Line) -> float:
     pins = (module / "go.mod").read_text()
     how, package = _what(module, pins)
     tests = ["-test"] if how[0] == "test" else []
-    packages = _Packages()
+    packages = Packages()
     listed = _run(["list", "-deps", *tests, package], packages, name, module, go, line)
     packages.total = packages.seen
     packages.seen = 0
@@ -61,7 +61,7 @@ def build(name: str, module: Path, go: Go, binary: Path, line: Line) -> float:
 
 
 @dataclass
-class _Packages:
+class Packages:
     """Counts the modules that Go downloads, then the packages that it lists or compiles, a line each."""
 
     seen: int = 0
@@ -104,7 +104,7 @@ def _check_space(folder: Path, megabytes: int) -> None:
         raise BuildFailed(f"the build needs {megabytes} MB in {folder}, and {free} MB are free")
 
 
-def _run(arguments: list[str], report: _Packages, name: str, module: Path, go: Go, line: Line) -> Ended:
+def _run(arguments: list[str], report: Packages, name: str, module: Path, go: Go, line: Line) -> Ended:
     command = ["nice", "-n", "10", go.program, *arguments]
     try:
         done = watch(

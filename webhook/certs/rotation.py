@@ -63,9 +63,9 @@ class OwnCertificates:
         lifetimes: Lifetimes = DEFAULT_LIFETIMES,
     ) -> None:
         self.interval = SECRET_SECONDS
-        self._store = store
+        self.store = store
         self._hosts = tuple(hosts)
-        self._client = client
+        self.client = client
         self._metrics = metrics
         self._lifetimes = lifetimes
         self._material: Material = NO_MATERIAL
@@ -95,24 +95,24 @@ class OwnCertificates:
             if problem is not None:
                 raise problem
             try:
-                if self._client is not None and published is not None:
-                    publish(self._client, published, self.bundle, self._metrics.bundle_written)
+                if self.client is not None and published is not None:
+                    publish(self.client, published, self.bundle, self._metrics.bundle_written)
                 return
             except Conflict:
                 if attempt == ATTEMPTS - 1:
                     raise
 
     def _published(self) -> tuple[Published | None, MusterError | None]:
-        if self._client is None:
+        if self.client is None:
             return Published(()), None
         try:
-            return read_published(self._client), None
+            return read_published(self.client), None
         except ApiError as error:
             return None, error
 
     def _ensure(self, now: float, published: Callable[[bytes], bool]) -> None:
         self._material = ensure(
-            self._store,
+            self.store,
             self._hosts,
             now,
             published,

@@ -49,11 +49,11 @@ class TooManyBodies(Exception):
 class BodyMemory:
     """Limits the bytes that all requests hold together; the first `free` bytes of each are not counted.
 
-    Thread-safe.
+    `left`: the bytes that nobody holds. Thread-safe.
     """
 
     def __init__(self, limit: int = MAX_BODIES, free: int = FREE_BYTES) -> None:
-        self._left = limit
+        self.left = limit
         self._free = free
         self._lock = threading.Lock()
 
@@ -66,16 +66,16 @@ class BodyMemory:
             nonlocal claimed, free
             size, free = max(0, size - free), max(0, free - size)
             with self._lock:
-                if size > self._left:
+                if size > self.left:
                     raise TooManyBodies
-                self._left -= size
+                self.left -= size
             claimed += size
 
         try:
             yield claim
         finally:
             with self._lock:
-                self._left += claimed
+                self.left += claimed
 
 
 def read_body(

@@ -54,14 +54,17 @@ class Reply(NamedTuple):
 
 
 class ReviewEndpoint:
-    """Reads, decides, counts and logs reviews. Thread-safe; all paths share its limits of memory and load."""
+    """Reads, decides, counts and logs reviews. Thread-safe.
+
+    All paths share its limits of `memory` and of load (`throttle`).
+    """
 
     def __init__(self, metrics: WebhookMetrics, fresh: Freshness, clients: ClientCertificates) -> None:
         self._metrics = metrics
         self._fresh = fresh
         self._clients = clients
-        self._memory = BodyMemory()
-        self._throttle = ReviewThrottle()
+        self.memory = BodyMemory()
+        self.throttle = ReviewThrottle()
 
     def answer(self, environ: Environ, decide: Decide) -> Reply:
         """The reply to a POST with a review; `decide` gives the verdict. Never raises an Exception."""
@@ -85,8 +88,8 @@ class ReviewEndpoint:
         if not self._clients.may_ask(environ):
             said = "reviews are for clients whose certificate is known here"
             return self.refuse(403, said, close=True)
-        seconds = _seconds(environ.get("QUERY_STRING", ""))
-        with within(seconds), self._throttle.delaying_costly(), self._memory.claims() as claim:
+        seconds = seconds_of(environ.get("QUERY_STRING", ""))
+        with within(seconds), self.throttle.delaying_costly(), self.memory.claims() as claim:
             try:
                 body = self._body(environ, claim, seconds)
             except TooManyBodies as error:
@@ -97,7 +100,7 @@ class ReviewEndpoint:
                 return body
             environ.get(BODY_READ, _nothing)()
             started = time.perf_counter()
-            with self._metrics.in_flight(), self._throttle.turn(len(body)) as turn:
+            with self._metrics.in_flight(), self.throttle.turn(len(body)) as turn:
                 if not turn:
                     return self._too_many(body[:HEAD_BYTES])
                 answer = review(body, lambda asked: self._fresh.noted(decide(asked)))
@@ -140,7 +143,8 @@ class ReviewEndpoint:
 
 
 @lru_cache(maxsize=64)
-def _seconds(query: str) -> float:
+def seconds_of(query: str) -> float:
+    """The seconds that a review may take, by the query of its URL."""
     return seconds_for(parse_qs(query).get("timeout", [None])[0])
 
 

@@ -61,7 +61,7 @@ def private_file(content: bytes) -> Iterator[str]:
 
 
 class WebhookServer:
-    """The application behind TLS on one address."""
+    """The application behind TLS on one address; `http_server` has its connections and their limits."""
 
     def __init__(
         self, app: Flask, address: tuple[str, int], pair: KeyPair, clients: ClientCertificates | None = None
@@ -83,7 +83,7 @@ class WebhookServer:
         server.max_request_header_size = MAX_HEADERS
         server.keep_alive_conn_limit = KEEP_ALIVE
         server.asks_for_certificates = self._clients.authority is not None
-        self._server = server
+        self.http_server = server
         self._stopped = threading.Event()
         self._threads = (
             threading.Thread(target=server.serve, name="webhook-accept", daemon=True),
@@ -95,13 +95,13 @@ class WebhookServer:
     @property
     def port(self) -> int:
         """The port; if the address has port 0, the one that the system chose."""
-        return int(self._server.bind_addr[1])
+        return int(self.http_server.bind_addr[1])
 
     def start(self) -> None:
         """Listen, and serve on background threads. Raises PortTaken."""
-        host, port = self._server.bind_addr[:2]
+        host, port = self.http_server.bind_addr[:2]
         try:
-            self._server.prepare()
+            self.http_server.prepare()
         except OSError as error:
             problem = "the port is in use" if "Address already in use" in str(error) else str(error)
             raise PortTaken(host, port, problem) from None
@@ -116,7 +116,7 @@ class WebhookServer:
     def stop(self) -> None:
         """Finish the requests in progress within TIMEOUT, then close all connections."""
         self._stopped.set()
-        self._server.stop()
+        self.http_server.stop()
         for thread in self._threads:
             thread.join(TIMEOUT)
 

@@ -113,7 +113,8 @@ def _read(raw: bytes | msgspec.Raw) -> _Group:
 class GangGroups:
     """Finds the gang of a pod, and creates its PodGroup before the first pod is admitted. Thread-safe.
 
-    `exists` says whether the watch shows a PodGroup, by namespace and name.
+    `exists` says whether the watch shows a PodGroup, by namespace and name. `turns` bound the reviews that
+    make or await a group at the same time.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class GangGroups:
         self._client = client
         self._exists = exists
         self._monotonic = monotonic
-        self._turns = Turns(MOST_AT_ONCE, MOST_OF_ONE)
+        self.turns = Turns(MOST_AT_ONCE, MOST_OF_ONE)
         self._stripes = [threading.Lock() for _ in range(STRIPES)]
         self._made: dict[tuple[str, OwnerGang], float] = {}
 
@@ -136,7 +137,7 @@ class GangGroups:
         key = (namespace, gang)
         if self._is_made(key):
             return
-        if not self._turns.take(namespace):
+        if not self.turns.take(namespace):
             raise _later(namespace, gang, "too many groups are being created")
         try:
             stripe = self._stripes[hash((namespace, gang.name)) % STRIPES]
@@ -151,7 +152,7 @@ class GangGroups:
             finally:
                 stripe.release()
         finally:
-            self._turns.give_back(namespace)
+            self.turns.give_back(namespace)
 
     def _is_made(self, key: tuple[str, OwnerGang]) -> bool:
         age = self._monotonic() - self._made.get(key, float("-inf"))

@@ -44,13 +44,16 @@ Judge = Callable[[QuotaView], tuple[Verdict, ElasticQuota | ResourceQuota | None
 
 
 class QuotaReviews:
-    """Decides reviews of quotas. Thread-safe."""
+    """Decides reviews of quotas; `provisional` decides those that other provisional quotas would refuse.
+
+    Thread-safe.
+    """
 
     def __init__(self, cache: Cache, mode: SumMode, reads: OptionalReads) -> None:
         self._cache = cache
         self._mode: SumMode = mode
         self._reads = reads
-        self._provisional = ProvisionalQuotas(cache)
+        self.provisional = ProvisionalQuotas(cache)
         cache.is_stored = self._has_stored_quota
 
     def elastic(self, request: ReviewRequest) -> Verdict:
@@ -86,7 +89,7 @@ class QuotaReviews:
             with self._cache.lock:
                 return judge(self._view(request, everything, number))[0]
 
-        return self._provisional.decide(quota, _base(request), judge_before, dry_run=bool(request.dry_run))
+        return self.provisional.decide(quota, _base(request), judge_before, dry_run=bool(request.dry_run))
 
     def _judge(
         self, request: ReviewRequest, judge: Judge, fresh: FreshList | None
@@ -128,13 +131,14 @@ class ProvisionalQuotas:
 
     A provisional quota was admitted a moment ago and is not stored yet; it may never be. The quota at hand
     becomes provisional as well, so that later ones cannot overtake it. It is judged again once those before
-    it are stored, or once they had the time to be; then quotas that nobody stored are dropped.
+    it are stored, or once they had the time to be; then quotas that nobody stored are dropped. `places` are
+    for reviews that wait.
     """
 
     def __init__(self, cache: Cache, sleep: Callable[[float], object] = time.sleep) -> None:
         self._cache = cache
         self._sleep = sleep
-        self._places = threading.Semaphore(WAITING)
+        self.places = threading.Semaphore(WAITING)
 
     def decide(
         self, quota: ElasticQuota | ResourceQuota, base: str, judge: JudgeBefore, *, dry_run: bool
@@ -154,7 +158,7 @@ class ProvisionalQuotas:
         return verdict
 
     def _wait(self, number: int, certain: Verdict, judge: JudgeBefore) -> Verdict:
-        if not self._places.acquire(blocking=False):
+        if not self.places.acquire(blocking=False):
             return certain
         try:
             left = min(MOST_SECONDS, remaining() - TO_DECIDE_SECONDS)
@@ -165,4 +169,4 @@ class ProvisionalQuotas:
                 left -= STEP_SECONDS
             return judge(number)
         finally:
-            self._places.release()
+            self.places.release()

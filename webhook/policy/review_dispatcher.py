@@ -113,7 +113,10 @@ class Settings:
 
 
 class ReviewDispatcher:
-    """Decides reviews: `mutate` and `validate` turn a request into a verdict. Thread-safe."""
+    """Decides reviews: `mutate` and `validate` turn a request into a verdict. Thread-safe.
+
+    `quotas` decides those of quotas.
+    """
 
     def __init__(
         self,
@@ -128,7 +131,7 @@ class ReviewDispatcher:
         self.cache = cache
         self.settings = settings or Settings()
         self._reads = OptionalReads(live)
-        self._quotas = QuotaReviews(cache, self.settings.sum_of_min, self._reads)
+        self.quotas = QuotaReviews(cache, self.settings.sum_of_min, self._reads)
         self._tree = GroupTreeReviews(cache, self.settings.sum_of_min, self._reads)
         self._flavors = FlavorReviews(cache, self.settings.sum_of_min, self._reads)
         self._store = store
@@ -241,7 +244,7 @@ class ReviewDispatcher:
             return self._tree.judge(request)
         if kind == _FLAVOR:
             return self._flavors.judge(request)
-        verdict = self._quotas.native(request) if kind == _NATIVE else self._quotas.elastic(request)
+        verdict = self.quotas.native(request) if kind == _NATIVE else self.quotas.elastic(request)
         if not verdict.allowed:
             return verdict
         verdict = verdict.warning(self._groups.on_quota(request))

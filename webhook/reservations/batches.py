@@ -76,6 +76,10 @@ class Batches:
         # Only queues in use are kept, because a forged review can name any namespace.
         self._queues: WeakValueDictionary[str, Queue] = WeakValueDictionary()
 
+    def __len__(self) -> int:
+        """The number of queues in use."""
+        return len(self._queues)
+
     def queue(self, namespace: str) -> Queue:
         """The queue of a namespace, which is dropped once it is not in use."""
         with self._lock:

@@ -70,7 +70,7 @@ class ChargeStore(LedgerWriter):
         super().__init__(api, ledgers, watches, times, sleep, monotonic)
         self._quotas = quotas
         self._ours = ours
-        self._limits = ConcurrencyLimits(ledgers.entry_ages, monotonic)
+        self.limits = ConcurrencyLimits(ledgers.entry_ages, monotonic)
         self._grace = self._times.wait_limits.grace + self._times.barrier
         wait_limits = dataclasses.replace(self._times.wait_limits, grace=self._grace)
         self._provisional = ProvisionalEntries(
@@ -94,13 +94,13 @@ class ChargeStore(LedgerWriter):
             return None
         usage = {name: value for name, value in charge.usage.items() if name in governed}
         charge = msgspec.structs.replace(charge, usage=usage)
-        with self._limits.acquire(namespace) as full:
+        with self.limits.acquire(namespace) as full:
             if full:
                 # Admitting what fits beside existing pods would let tenants exceed `max` by crowding.
                 raise Undecided(full)
-            return self._ask(namespace, Claim(charge, dry_run, names=names))
+            return self.ask(namespace, Claim(charge, dry_run, names=names))
 
-    def _ask(self, namespace: str, claim: Claim) -> Refusal | None:
+    def ask(self, namespace: str, claim: Claim) -> Refusal | None:
         """Decide a claim, then verify it: after the barrier, and once provisional charges ahead are settled.
 
         If those are not settled in time, the claim is admitted. Raises Undecided, also if there is no time to
@@ -169,7 +169,7 @@ class ChargeStore(LedgerWriter):
         if len(base.charges) > MANY_CHARGES or any(claim.refusal or claim.conditional for claim in claims):
             lost = self._provisional.releasable(namespace, frozenset(map(key_of, base.charges)))
             if lost:
-                self._limits.released_unconfirmed(namespace)
+                self.limits.released_unconfirmed(namespace)
                 wanted = judge(view._replace(ledger=without(base, lost)), claims)
         return wanted
 

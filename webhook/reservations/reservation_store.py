@@ -79,7 +79,7 @@ class _CertainState:
 
 
 class ReservationStore(LedgerWriter):
-    """Charges of pods and holds of groups in the ledgers. Thread-safe."""
+    """Charges of pods and holds of groups in the ledgers, decided in `batches`. Thread-safe."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ReservationStore(LedgerWriter):
     ) -> None:
         super().__init__(api, ledgers, watches, times, sleep, monotonic)
         self._quotas = quotas
-        self._batches = Batches(self._write, lambda: self._sleep(self._times.gather), self._pace)
+        self.batches = Batches(self._write, lambda: self._sleep(self._times.gather), self._pace)
         self._provisional = ProvisionalEntries(
             ledgers, watches, self._times.wait_limits, lambda seconds: self._sleep(seconds), monotonic
         )
@@ -145,7 +145,7 @@ class ReservationStore(LedgerWriter):
             if sure.book.shortages(waiter.asked, sure.quotas):
                 raise Undecided(f"namespace {namespace} has too many requests whose objects do not appear")
             return ()
-        short = self._batches.submit(namespace, waiter)
+        short = self.batches.submit(namespace, waiter)
         if short or not (waiter.conditional or confirm):
             return short
         with self._provisional.waiting(namespace, key_of(waiter.asked)):
@@ -159,7 +159,7 @@ class ReservationStore(LedgerWriter):
                         return ()
                     left -= took
                 waiter = Waiter(waiter.asked, waiter.dry_run, again=True, ahead=waiter.ahead)
-                short = self._batches.submit(namespace, waiter)
+                short = self.batches.submit(namespace, waiter)
                 if short or not waiter.conditional:
                     return short
 
@@ -169,7 +169,7 @@ class ReservationStore(LedgerWriter):
             self._sure.pop(namespace, None)
             return None
         sure = self._sure.get(namespace)
-        if sure is None or self._batches.waiting(namespace) < FLOOD_QUEUE:
+        if sure is None or self.batches.waiting(namespace) < FLOOD_QUEUE:
             return None
         return sure if self._monotonic() - sure.since <= FLOOD_MEMORY_SECONDS else None
 
@@ -178,7 +178,7 @@ class ReservationStore(LedgerWriter):
 
         Raises ApiError.
         """
-        with self._batches.alone(namespace):
+        with self.batches.alone(namespace):
             snapshot = self._snapshot(namespace, fresh=False)
             wanted = self._settled(namespace, snapshot)
             late = self._late(namespace, snapshot)

@@ -123,7 +123,7 @@ class HistoryReader:
             known, current = self._kept(seconds)
             if known is not None and current:
                 return known
-            found = self._read(seconds)
+            found = self.read(seconds)
             with self._lock:
                 held = _held(self._monotonic(), found, self._known.get(seconds))
                 if len(self._known) >= _MOST:
@@ -147,7 +147,8 @@ class HistoryReader:
         """Grows every minute: what is shown may be read again then."""
         return self._monotonic() // HOLDS_SECONDS
 
-    def _read(self, seconds: float) -> PastRead:
+    def read(self, seconds: float) -> PastRead:
+        """The history of the last `seconds` from the API server, and what of it could not be read."""
         period = Period.back(time.time(), seconds)
         try:
             read = read_days(self._client, period, self._namespace)

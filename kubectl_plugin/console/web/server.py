@@ -23,41 +23,44 @@ _MOST_KEPT: Final = 256
 
 
 class ConsoleServer:
-    """Serves an application on one address; port 0 is any free one."""
+    """Serves an application on one address; port 0 is any free one. `http_server` has the limits."""
 
     def __init__(self, address: tuple[str, int], certificate: ServingCertificate | None = None) -> None:
         """Raises CertificateError."""
         self._address = address
-        self._server = ConsoleHttpServer(
+        self.http_server = ConsoleHttpServer(
             address, _not_yet, numthreads=_THREADS, timeout=_TIMEOUT, server_name="muster-console"
         )
-        self._server.max_request_header_size = _MOST_HEADERS
-        self._server.max_request_body_size = _MOST_BODY
-        self._server.keep_alive_conn_limit = _MOST_KEPT
-        self._server.ssl_adapter = None if certificate is None else certificate.adapter()
+        self.http_server.max_request_header_size = _MOST_HEADERS
+        self.http_server.max_request_body_size = _MOST_BODY
+        self.http_server.keep_alive_conn_limit = _MOST_KEPT
+        self.http_server.ssl_adapter = None if certificate is None else certificate.adapter()
         self._certificate = certificate
         self._told = ""
-        self._thread = threading.Thread(target=self._server.serve, name="console-server", daemon=True)
+        self._thread = threading.Thread(target=self.http_server.serve, name="console-server", daemon=True)
         self._stopped = threading.Event()
         self._watchman = threading.Thread(
-            target=self._server.cut_off_until, args=(self._stopped,), name="console-slow-clients", daemon=True
+            target=self.http_server.cut_off_until,
+            args=(self._stopped,),
+            name="console-slow-clients",
+            daemon=True,
         )
 
     def listen(self) -> int:
         """Bind, and return the port. Raises PortTaken."""
         try:
-            self._server.prepare()
+            self.http_server.prepare()
         except OSError as error:
             host, port = self._address
             # cheroot puts the errors of all addresses into one text.
             taken = "Address already in use" in str(error)
             problem = "the port is in use" if taken else error.strerror or str(error)
             raise PortTaken(host, port, problem) from None
-        return int(self._server.bind_addr[1])
+        return int(self.http_server.bind_addr[1])
 
     def serve(self, application: Any) -> None:
         """Answer with this application, on threads of its own."""
-        self._server.wsgi_app = application
+        self.http_server.wsgi_app = application
         self._thread.start()
         self._watchman.start()
 
@@ -74,12 +77,12 @@ class ConsoleServer:
             return
         self._told = ""
         if adapter is not None:
-            self._server.ssl_adapter = adapter
+            self.http_server.ssl_adapter = adapter
 
     def stop(self) -> None:
         """End all connections."""
         self._stopped.set()
-        self._server.stop()
+        self.http_server.stop()
         self._thread.join(_TIMEOUT)
 
 

@@ -83,7 +83,7 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
     pods = [pod for _, pod in members]
     if gang_not_eligible(state, pods) or must_rest(state, pods, need, now):
         return None
-    reprieve = _Reprieve(cycle, members, need, now, MOST_PROOFS)
+    reprieve = Reprieve(cycle, members, need, now, MOST_PROOFS)
     if leaving(state).any() and reprieve.fits(()):
         # No victims are needed. Below, one member might take the node that another one waits for.
         return GangPreemption((), tuple(reprieve.nominated))
@@ -91,6 +91,14 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
     under_quota = all(CAPACITY in profile.enabled for profile, _ in members)
     if need > 1 and reprieve.equal and under_quota and reclaims_in_vain(state, top, need):
         return None
+    return find_victims(cycle, members, need, now, reprieve)
+
+
+def find_victims(
+    cycle: PodCycle, members: Members, need: int, now: float, reprieve: Reprieve
+) -> GangPreemption | None:
+    """Search for victims, however small the chance: for one member after the other, then for all at once."""
+    state = cycle.state
     for order in _orders(cycle, members, now):
         victims = _victims_for(cycle, order, need, now)
         if victims is not None:
@@ -103,7 +111,7 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
 
 def _at_once(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
     """Victims for the gang as a whole, on behalf of its member with the highest priority."""
-    reprieve = _Reprieve(cycle, members, need, now, _MOST_AT_ONCE)
+    reprieve = Reprieve(cycle, members, need, now, _MOST_AT_ONCE)
     found = victims_at_once(cycle.state, members, need, reprieve.fits, now)
     if found is None or not reprieve.fits(found):
         return None
@@ -226,7 +234,7 @@ class _OneByOne:
         return True
 
 
-class _Reprieve:
+class Reprieve:
     """Reprieves victims. `nominated`: the members' nodes as of the last successful `fits`."""
 
     def __init__(self, cycle: PodCycle, members: Members, need: int, now: float, proofs: int) -> None:

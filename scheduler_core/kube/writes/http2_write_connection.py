@@ -26,15 +26,15 @@ _MUCH: Final = 1 << 15
 
 
 class Http2WriteConnection(WriteConnection):
-    """Carries as many writes as the server allows."""
+    """Carries as many writes as the server allows. `alive_at`: when it was last known to be alive."""
 
     def __init__(self, http_connection: Connection, session: Session) -> None:
         super().__init__(http_connection, session)
         self._http2 = Http2Connection()
         # By stream, the oldest first: the write, and when it was sent.
         self._jobs: dict[int, tuple[QueuedWrite, float]] = {}
-        # When the connection was last known to be alive, and until when it may stay idle.
-        self._alive_at = 0.0
+        self.alive_at = 0.0
+        # Until when the connection may stay idle.
         self._idle_until = inf
         self._low_priority = 0
         self._identity: tuple[tuple[str, str], ...] = ()
@@ -106,7 +106,7 @@ class Http2WriteConnection(WriteConnection):
             if self._http2.broken is not None:
                 raise self._http2.broken
             if self.ping_sent_at is not None and not self._http2.ping_outstanding:
-                self.ping_sent_at, self._alive_at = None, now
+                self.ping_sent_at, self.alive_at = None, now
                 self._set_deadline()
             if reply := self._http2.data_to_send():
                 self.transport.write(reply)
@@ -132,15 +132,15 @@ class Http2WriteConnection(WriteConnection):
     def set_idle(self, now: float) -> None:
         self.http_connection.use = Use.IDLE
         if self._idle_until == inf:
-            self._alive_at, self._idle_until = now, now + MAX_IDLE_SECONDS
+            self.alive_at, self._idle_until = now, now + MAX_IDLE_SECONDS
             self._set_deadline()
 
     def _ping_due_at(self) -> float:
         """When a PING is to be sent."""
         if not self._jobs:
-            return self._alive_at + IDLE_PING_SECONDS
+            return self.alive_at + IDLE_PING_SECONDS
         _, oldest = next(iter(self._jobs.values()))
-        return max(oldest, self._alive_at) + RESPONSE_PING_SECONDS
+        return max(oldest, self.alive_at) + RESPONSE_PING_SECONDS
 
     def _set_deadline(self) -> None:
         self.deadline = min(

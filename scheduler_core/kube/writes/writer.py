@@ -44,7 +44,7 @@ class ApiWriter:
     Urgent writes (bindings, nominations, statuses) go before conditions, and conditions before Events. All
     but Events are sent only while `may_write` (leadership) returns True; it is called before every write.
     `limiters` has the rate limit of all writes but Events, of which conditions leave half of a burst to
-    urgent writes; and that of Events.
+    urgent writes; and that of Events. `connections` are for the writer's thread.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ApiWriter:
         # Writes that have left their queue and have no outcome yet.
         self._in_flight = dict.fromkeys(WritePriority, 0)
         self._selector = selectors.DefaultSelector()
-        self._connections = WriterConnections(client.session, self._selector, connections, monotonic)
+        self.connections = WriterConnections(client.session, self._selector, connections, monotonic)
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_out.setblocking(False)
         self._selector.register(self._wake_out, selectors.EVENT_READ)
@@ -149,13 +149,12 @@ class ApiWriter:
         try:
             while not self._stopping:
                 delay = self._send_all()
-                if self._connections.expected_responses >= _MANY_IN_FLIGHT:
+                if self.connections.expected_responses >= _MANY_IN_FLIGHT:
                     time.sleep(batch.after(found))
                 self._asleep = True
                 # A write that was queued just now did not wake the thread: check again before waiting.
                 if delay is None and any(
-                    self._queues[priority]
-                    and self._connections.capacity(priority is WritePriority.URGENT) > 0
+                    self._queues[priority] and self.connections.capacity(priority is WritePriority.URGENT) > 0
                     for priority in WritePriority
                 ):
                     delay = 0.0
@@ -168,7 +167,7 @@ class ApiWriter:
                     else:
                         found += self._receive(key.data)
                 if self._monotonic() >= overdue_at:
-                    self._fail_unanswered(self._connections.expire_all(), TimeoutError())
+                    self._fail_unanswered(self.connections.expire_all(), TimeoutError())
                     overdue_at = self._monotonic() + _TICK
         finally:
             self._close()
@@ -185,8 +184,8 @@ class ApiWriter:
         delays: list[float] = []
         for priority in WritePriority:
             queue, urgent = self._queues[priority], priority is WritePriority.URGENT
-            while queue and self._connections.capacity(urgent) > 0:
-                jobs, delay = self._admitted(priority, self._connections.batch_size(len(queue), urgent))
+            while queue and self.connections.capacity(urgent) > 0:
+                jobs, delay = self._admitted(priority, self.connections.batch_size(len(queue), urgent))
                 if jobs:
                     self._send_batch(jobs)
                 if delay is not None:
@@ -217,11 +216,11 @@ class ApiWriter:
 
     def _send_batch(self, jobs: list[QueuedWrite]) -> None:
         try:
-            connection = self._connections.take()
+            connection = self.connections.take()
             encoded = [connection.encode(job) for job in jobs]
         except (OSError, MusterError) as error:
             if isinstance(error, TimeoutError):
-                self._connections.drain_all()
+                self.connections.drain_all()
             self._retry_all(jobs)
             return
         self._retry_all([job for job, data in zip(jobs, encoded, strict=True) if data is None])
@@ -229,14 +228,14 @@ class ApiWriter:
         if not fitting:
             return
         try:
-            self._connections.send(connection, fitting)
+            self.connections.send(connection, fitting)
         except OSError as error:
             self._break(connection, error)
 
     def _break(self, connection: WriteConnection, error: OSError) -> None:
         """Sending failed: writes that the server cannot have received completely are repeated."""
         undelivered = {id(job) for job in connection.undelivered()}
-        left = self._connections.drop(connection)
+        left = self.connections.drop(connection)
         self._fail_unanswered([job for job in left if id(job) not in undelivered], error)
         self._retry_all([job for job in left if id(job) in undelivered])
 
@@ -257,13 +256,13 @@ class ApiWriter:
                     self._retry_all([job])
                 else:
                     self._fail_unanswered([job], outcome)
-            self._connections.update_interest(connection)
+            self.connections.update_interest(connection)
         except MemoryError:
             raise
         except Exception as error:
-            self._fail_unanswered(self._connections.drop(connection), error)
+            self._fail_unanswered(self.connections.drop(connection), error)
         else:
-            self._connections.release(connection)
+            self.connections.release(connection)
         return found
 
     def _finish(self, connection: WriteConnection, job: QueuedWrite, answer: ApiResponse) -> None:
@@ -316,8 +315,8 @@ class ApiWriter:
             job.complete(None)
 
     def _close(self) -> None:
-        for connection in self._connections.all():
-            self._fail_unanswered(self._connections.drop(connection), TimeoutError())
+        for connection in self.connections.all():
+            self._fail_unanswered(self.connections.drop(connection), TimeoutError())
         self._selector.close()
         self._wake_in.close()
         self._wake_out.close()

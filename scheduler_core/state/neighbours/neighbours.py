@@ -26,45 +26,48 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class Neighbours:
-    """Counts of placed pods per topology domain, by selector and by the terms that pods carry."""
+    """Counts of placed pods per topology domain, by selector and by the terms that pods carry.
+
+    `labels`: those of placed pods, in columns. `selections`: the counts by selector. `affinity`: the terms.
+    """
 
     def __init__(self, nodes: NodeTable, table: PodTable, namespaces: Mapping[str, Namespace]) -> None:
         self._namespaces = namespaces
-        self._labels = PodLabels(table)
+        self.labels = PodLabels(table)
         self._cache = CountCache()
         self._domains = DomainCache(nodes)
-        self._selections = Selections(table, self._labels, self._cache)
-        self._affinity = AffinityIndex()
+        self.selections = Selections(table, self.labels, self._cache)
+        self.affinity = AffinityIndex()
         self._selected: dict[Selector, frozenset[str]] = {}
 
     # Told by the state
 
     def placed(self, row: int, pod: Pod, slot: int) -> None:
         """A pod took a node, and a row in the table."""
-        if self._labels.kept:
-            self._labels.set(row, pod)
-        if self._selections.watched:
-            self._selections.add(pod, slot, 1)
+        if self.labels.kept:
+            self.labels.set(row, pod)
+        if self.selections.watched:
+            self.selections.add(pod, slot, 1)
         if carries_terms(pod):
-            self._affinity.add(pod, slot, 1)
+            self.affinity.add(pod, slot, 1)
 
     def removed(self, pod: Pod, slot: int) -> None:
         """A pod left its node. Its row must not be alive any more."""
-        if self._selections.watched:
-            self._selections.add(pod, slot, -1)
+        if self.selections.watched:
+            self.selections.add(pod, slot, -1)
         if carries_terms(pod):
-            self._affinity.add(pod, slot, -1)
+            self.affinity.add(pod, slot, -1)
 
     def swapped(self, row: int, old: Pod, pod: Pod, slot: int) -> None:
         """A placed pod has a newer form."""
         if old.labels != pod.labels or old.terminating != pod.terminating:
-            if self._labels.kept:
-                self._labels.set(row, pod)
-            self._selections.add(old, slot, -1)
-            self._selections.add(pod, slot, 1)
+            if self.labels.kept:
+                self.labels.set(row, pod)
+            self.selections.add(old, slot, -1)
+            self.selections.add(pod, slot, 1)
         if old.pod_affinity != pod.pod_affinity or old.pod_anti_affinity != pod.pod_anti_affinity:
-            self._affinity.add(old, slot, -1)
-            self._affinity.add(pod, slot, 1)
+            self.affinity.add(old, slot, -1)
+            self.affinity.add(pod, slot, 1)
 
     def namespaces_changed(self) -> None:
         """A namespace came, went or has other labels."""
@@ -80,7 +83,7 @@ class Neighbours:
 
     def selected(self, selection: Selection, domains: Domains) -> Int32:
         """int32 [V + 1], read-only: placed pods of a selection per domain."""
-        return self._selections.sums(selection, domains)
+        return self.selections.sums(selection, domains)
 
     def carried(self, group: TermGroup) -> Int32:
         """int32 [V + 1], read-only: carriers of a term per domain of its topology key."""
@@ -89,11 +92,11 @@ class Neighbours:
     @property
     def have_terms(self) -> bool:
         """Whether any placed pod carries a term."""
-        return self._affinity.carried > 0
+        return self.affinity.carried > 0
 
     def terms_about(self, pod: Pod) -> list[TermGroup]:
         """Terms of placed pods that select a pod."""
-        return self._affinity.matching(pod, self._namespace_labels(pod))
+        return self.affinity.matching(pod, self._namespace_labels(pod))
 
     def term_selects(self, term: TermKey, pod: Pod) -> bool:
         """Whether a term selects a pod."""
@@ -114,4 +117,4 @@ class Neighbours:
 
     def check(self, placed: Iterable[tuple[Pod, int]]) -> list[str]:
         """Broken invariants in words, given every placed pod with its slot."""
-        return [*self._labels.check(), *self._affinity.check(placed), *self._cache.check()]
+        return [*self.labels.check(), *self.affinity.check(placed), *self._cache.check()]

@@ -39,7 +39,7 @@ class PodGrid:
     """
 
     def __init__(self) -> None:
-        self._rows: Int32 = np.full((1, 64), EMPTY, dtype=np.int32)  # [J, N]
+        self.cells: Int32 = np.full((1, 64), EMPTY, dtype=np.int32)  # [J, N]
         self._columns: set[int] = set()
         self._arrived: set[int] = set()
 
@@ -55,15 +55,15 @@ class PodGrid:
 
     def rows(self, table: PodColumns, slots: int) -> Int32:
         """int32 [J, slots], up to date. Read only; J is at least 1."""
-        if self._columns or slots > self._rows.shape[1]:
+        if self._columns or slots > self.cells.shape[1]:
             self._update(table, slots)
-        return self._rows[:, :slots]
+        return self.cells[:, :slots]
 
     def _update(self, table: PodColumns, slots: int) -> None:
-        width = max(self._rows.shape[1], slots, max(self._columns, default=0) + 1)
-        if width > self._rows.shape[1]:
-            self._rows = _padded(self._rows, self._rows.shape[0], 2 * width)
-        changed: Bool = np.zeros(self._rows.shape[1], dtype=np.bool_)  # [N]
+        width = max(self.cells.shape[1], slots, max(self._columns, default=0) + 1)
+        if width > self.cells.shape[1]:
+            self.cells = _padded(self.cells, self.cells.shape[0], 2 * width)
+        changed: Bool = np.zeros(self.cells.shape[1], dtype=np.bool_)  # [N]
         if _MOST_COLUMNS * len(self._columns) > width:
             changed[:] = True
             found = np.flatnonzero(table.alive[: table.size])
@@ -71,11 +71,11 @@ class PodGrid:
             columns = np.array(sorted(self._columns), dtype=np.int64)
             changed[columns] = True
             arrived = np.fromiter(self._arrived, dtype=np.int64, count=len(self._arrived))
-            known = self._rows[:, columns].ravel()
+            known = self.cells[:, columns].ravel()
             found = np.unique(np.concatenate([known[known != EMPTY], arrived]))
             found = found[table.alive[found]]
             found = found[changed[table.slot[found]]]
-        self._rows[:, changed] = EMPTY
+        self.cells[:, changed] = EMPTY
         self._fill(table, found)
         self._columns.clear()
         self._arrived.clear()
@@ -90,9 +90,9 @@ class PodGrid:
         first = np.flatnonzero(np.r_[True, np.diff(columns) != 0])
         place = np.arange(len(rows)) - np.repeat(first, np.diff(np.r_[first, len(rows)]))
         depth = int(place.max()) + 1
-        if depth > self._rows.shape[0]:
-            self._rows = _padded(self._rows, depth, self._rows.shape[1])
-        self._rows[place, columns] = rows
+        if depth > self.cells.shape[0]:
+            self.cells = _padded(self.cells, depth, self.cells.shape[1])
+        self.cells[place, columns] = rows
 
 
 def _padded(rows: Int32, depth: int, width: int) -> Int32:

@@ -30,7 +30,7 @@ SCHEDULER_PLACES = {
     "a turn of the loop": ("scheduler_core.engine.scheduler", "Scheduler", "step"),
     "a plugin": ("scheduler_core.plugins.node_resources_fit", "NodeResourcesFit", "pre_filter"),
     "a watch": ("scheduler_core.kube.watch.tracker", "Tracker", "upsert"),
-    "a write": ("scheduler_core.kube.writes.writer", "ApiWriter", "_finish"),
+    "a write": ("scheduler_core.kube.writes.write_connection", "QueuedWrite", "http_request"),
     "the outcome of a write": ("scheduler_core.kube.writes.write_connection", "QueuedWrite", "complete"),
 }
 WEBHOOK_PLACES = {

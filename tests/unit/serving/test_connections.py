@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -34,6 +35,8 @@ class Client:
         self.given_up = False
         self.closed = False
         self.idle_until = 0.0
+        self.rfile = SimpleNamespace(has_data=lambda: False)
+        self.socket, self.peer = socket.socketpair()
 
     def give_up(self) -> None:
         self.given_up = True
@@ -41,18 +44,9 @@ class Client:
     def close(self) -> None:
         self.closed = True
 
-
-class Selector:
-    """Resting connections by descriptor."""
-
-    def __init__(self, *resting: Any) -> None:
-        self.connections = list(enumerate(resting))
-
-    def __len__(self) -> int:
-        return len(self.connections)
-
-    def unregister(self, descriptor: int) -> None:
-        self.connections = [entry for entry in self.connections if entry[0] != descriptor]
+    def __del__(self) -> None:
+        self.socket.close()
+        self.peer.close()
 
 
 def server(
@@ -92,9 +86,15 @@ def test_no_more_are_pressed_than_is_useful() -> None:
 
 
 def at_rest(*clients: Client) -> Any:
-    made = cast(Any, IdleConnections.__new__(IdleConnections))
-    made.server = SimpleNamespace(timeout=5, log=logging.getLogger("muster.test"))
-    made._selector = Selector(*clients, made.server)
+    """Connections that wait for their clients, who were active and may be idle as each of them says."""
+    listening = Client()
+    server = SimpleNamespace(timeout=5, log=logging.getLogger("muster.test"), socket=listening.socket)
+    server.listening = listening
+    made = IdleConnections(server)
+    for client in clients:
+        active, until = client.last_used, client.idle_until
+        made.put(client)
+        client.last_used, client.idle_until = active, until
     return made
 
 
@@ -103,9 +103,8 @@ def test_beyond_the_limit_the_oldest_that_never_asked_makes_room() -> None:
     full = at_rest(asked, new, old)
     full.make_room(3)
     assert [client.closed for client in (asked, old, new)] == [False, True, False]
-    assert [entry[1] for entry in full._selector.connections][:2] == [asked, new]
     full.make_room(3)
-    assert not new.closed, "within the limit"
+    assert not new.closed, "within the limit: who was closed counts no longer"
     at_rest(asked).make_room(0)
     assert not asked.closed, "who asked may rest"
 
@@ -121,9 +120,10 @@ def test_resting_connections_end_by_their_own_time() -> None:
     over, just, later = Client(), Client(), Client()
     over.idle_until, just.idle_until, later.idle_until = NOW - 1, NOW, NOW + 1
     made = at_rest(over, just, later)
-    made._expire(NOW)
+    made.expire(NOW)
     assert [client.closed for client in (over, just, later)] == [True, False, False]
-    assert len(made._selector) == 3
+    made.make_room(3)
+    assert not later.closed, "who was closed counts no longer"
 
 
 def test_a_client_that_sent_a_request_before_may_be_idle_longer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def connection(sock: Socket, *, held: bool = False, polled: bool = False, **stat
         server=made,
         rfile=SimpleNamespace(has_data=lambda: held),
         wfile=SimpleNamespace(flush=lambda: None),
-        _readable=SimpleNamespace(poll=lambda milliseconds: [1] if polled else []),
+        readable=SimpleNamespace(poll=lambda milliseconds: [1] if polled else []),
     )
 
 
@@ -191,7 +191,7 @@ def connection(sock: Socket, *, held: bool = False, polled: bool = False, **stat
     ],
 )
 def test_a_worker_stays_with_its_client_while_requests_come(conn: Any, more: bool) -> None:
-    assert BoundedConnection._more(conn) is more
+    assert BoundedConnection.another_comes(conn) is more
     assert conn.waiting_since is None
 
 
@@ -204,19 +204,19 @@ def test_a_worker_does_not_linger_where_it_is_needed(reason: str) -> None:
         conn.server.requests.qsize = 1
     else:
         conn.server.active = {1, 2}
-    assert BoundedConnection._more(conn) is False
+    assert BoundedConnection.another_comes(conn) is False
 
 
 def test_the_rest_of_a_refused_clients_body_is_read_to_its_end_or_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sock = Socket(b"x" * 10, b"y", b"", b"beyond the end")
-    BoundedConnection._drain(connection(sock))
+    BoundedConnection.drain(connection(sock))
     assert sock.pieces == [b"beyond the end"]
     monkeypatch.setattr(connections, "DRAIN_READS", 2)
     sock = Socket(b"123", b"45", b"6")
-    BoundedConnection._drain(connection(sock))
+    BoundedConnection.drain(connection(sock))
     assert sock.pieces == [b"6"], "no more than so much"
     sock = Socket(b"1")
-    BoundedConnection._drain(connection(sock))
+    BoundedConnection.drain(connection(sock))
     assert sock.pieces == [], "a client that says nothing is left"

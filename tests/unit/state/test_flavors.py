@@ -58,7 +58,7 @@ def test_a_flavor_that_changes_or_goes_recharges_its_pods() -> None:
 
 def test_a_charge_that_is_settled_again_keeps_its_flavor() -> None:
     state = state_with_pods(first=True)
-    assert not state.unplaced._settle("a", make_pod("a/p0").obj().uid)
+    assert not state.unplaced.follow(state.pods[make_pod("a/p0").obj().uid])
     assert state.ledger.used("a")[HOT] == 4
 
 

@@ -23,7 +23,7 @@ def test_a_second_ctrl_c_while_it_removes_leaves_no_half_of_an_environment(
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / ".unfinished").touch()
     monkeypatch.setattr(shutil, "rmtree", interrupted)
-    monkeypatch.setattr(environment, "_create", interrupted)
+    monkeypatch.setattr(environment, "create", interrupted)
     with pytest.raises(KeyboardInterrupt):
         set_up(Environment(tmp_path, "dev"), Line())
     assert not (tmp_path / ".venv").exists()

@@ -69,7 +69,7 @@ def test_a_program_that_takes_too_long_is_ended() -> None:
 
 def test_packages_are_counted_against_all_with_the_expected_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    packages = go_build._Packages()
+    packages = go_build.Packages()
     packages.notice("go: downloading k8s.io/kubernetes v1.36.3")
     assert packages.state(4) == "1 module downloaded, 4 s"
     packages.total = 900

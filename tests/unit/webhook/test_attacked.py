@@ -32,7 +32,7 @@ def remote() -> Iterator[Remote]:
 def test_two_attackers_prevent_no_answer_and_take_little_processor_time(remote: Remote) -> None:
     asker = Asker(remote.connect, REVIEW, path="/mutate?timeout=2s", pause=0.01)
     asker.start()
-    with attacked(remote._port):
+    with attacked(remote.port):
         remote.cpu()
         before = asker.answered
         assert eventually(lambda: asker.answered >= before + ANSWERS, timeout=120)

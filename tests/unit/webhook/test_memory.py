@@ -31,9 +31,9 @@ PLACES = {
     "the body": ("webhook.http.review_endpoint", "read_body"),
     "the head of a request": ("scheduler_core.serving.stream.ClientReader", "readline"),
     "the answer": ("scheduler_core.serving.stream.ClientWriter", "write"),
-    "a handshake": ("scheduler_core.serving.connections.BoundedConnection", "_shake"),
-    "a newcomer": ("scheduler_core.serving.idle_connections.IdleConnections", "_accept"),
-    "what rests": ("scheduler_core.serving.idle_connections.IdleConnections", "_expire"),
+    "a handshake": ("scheduler_core.serving.connections", "client_name"),
+    "a newcomer": ("scheduler_core.serving.server.BoundedServer", "process_conn"),
+    "what rests": ("scheduler_core.serving.idle_connections.IdleConnections", "expire"),
     "slow clients": ("scheduler_core.serving.server.BoundedServer", "cut_off"),
     "an answer that nobody foresaw": ("webhook.http.review_endpoint.ReviewEndpoint", "fail"),
 }
@@ -48,7 +48,7 @@ module, _, owner = path.rpartition(".") if path.rpartition(".")[2][0].isupper() 
 target = importlib.import_module(module)
 setattr(getattr(target, owner) if owner else target, name, no_memory)
 if name == "fail":
-    target._seconds = None
+    target.seconds_of = None
 """
 
 

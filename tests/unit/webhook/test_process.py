@@ -60,14 +60,14 @@ def test_trouble_is_counted_and_tried_again(
     process: RunningWebhook, caplog: pytest.LogCaptureFixture
 ) -> None:
     troubled = Troubled(CertificateError("tls.crt", "is broken"), ZeroDivisionError("unforeseen"))
-    thread = process._keep(troubled, Server())
+    thread = process.keep_certificates(troubled, Server())
     try:
         assert troubled.checked.wait(10)
     finally:
         process.stop()
         thread.join(10)
     assert not thread.is_alive()
-    assert process._metrics.registry.get_sample_value(FAILURES) == 2
+    assert process.metrics.registry.get_sample_value(FAILURES) == 2
     first, second = caplog.records
     assert first.getMessage() == "certificate rotation: tls.crt: is broken"
     assert (first.exc_info, bool(second.exc_info)) == (None, True)
@@ -77,8 +77,8 @@ def test_news_is_looked_at_at_once(process: RunningWebhook) -> None:
     patient = Troubled()
     patient.interval = 3600.0
     server = Server()
-    thread = process._keep(patient, server)
-    process._wake.set()
+    thread = process.keep_certificates(patient, server)
+    process.wake.set()
     assert patient.checked.wait(10)
     assert server.reread.wait(10)
     process.stop()

@@ -82,10 +82,11 @@ def test_a_few_lines_that_stand_for_millions_of_pods_end(monkeypatch: pytest.Mon
 
 def test_who_looks_at_the_queue_does_not_wait_for_who_looked_first() -> None:
     scene = Scene([make_pod("a/p").requests(cpu=1).dict()])
-    release = threading.Event()
+    asked, release = threading.Event(), threading.Event()
 
     class SlowQuestions:
         def ask(self, about: str, question: Any, answer: Any, *, seconds: float) -> Any:
+            asked.set()
             release.wait(20)
             return answer()
 
@@ -93,7 +94,7 @@ def test_who_looks_at_the_queue_does_not_wait_for_who_looked_first() -> None:
     advisor = Advisor(scene.watch.cluster, questions)
     first = threading.Thread(target=advisor.queue, daemon=True)
     first.start()
-    eventually(lambda: advisor._asking.locked(), 5)
+    assert asked.wait(5)
     began = time.monotonic()
     known = advisor.queue()
     assert time.monotonic() - began < 10
@@ -122,7 +123,7 @@ def test_advice_that_was_refused_is_looked_for_again() -> None:
         now[0] += 100
         known = advisor.queue()
         assert known.searching
-        eventually(lambda: not advisor._known.searching, 5)
+        eventually(lambda: not advisor.queue().searching, 5)
     assert asked.count("what helps") == 2
 
 

@@ -32,7 +32,7 @@ WEEK, DAY = 7 * 86_400.0, 86_400.0
 
 
 class Slow(HistoryReader):
-    """Reads take until `go` is set. `read` holds the periods, in order."""
+    """Reads take until `go` is set. `periods` holds those that were read, in order."""
 
     def __init__(self) -> None:
         client: Any = None
@@ -40,12 +40,12 @@ class Slow(HistoryReader):
         super().__init__(client, "muster-system", "", monotonic=lambda: self.now)
         self.go = threading.Event()
         self.go.set()
-        self.read: list[float] = []
+        self.periods: list[float] = []
 
-    def _read(self, seconds: float) -> PastRead:
-        self.read.append(seconds)
+    def read(self, seconds: float) -> PastRead:
+        self.periods.append(seconds)
         assert self.go.wait(20)
-        return PastRead(Period.back(1e9 + len(self.read), seconds), HistoryRead(), (), ())
+        return PastRead(Period.back(1e9 + len(self.periods), seconds), HistoryRead(), (), ())
 
 
 def test_a_period_is_read_once_a_minute() -> None:
@@ -55,7 +55,7 @@ def test_a_period_is_read_once_a_minute() -> None:
     assert reader.past(WEEK) is first
     reader.now = HOLDS_SECONDS
     assert reader.past(WEEK) is not first
-    assert (reader.read, reader.serial) == ([WEEK, WEEK], 2)
+    assert (reader.periods, reader.serial) == ([WEEK, WEEK], 2)
 
 
 def test_while_one_reads_the_others_get_what_was_known() -> None:
@@ -65,11 +65,11 @@ def test_while_one_reads_the_others_get_what_was_known() -> None:
     reader.go.clear()
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(reader.past, WEEK)
-        eventually(lambda: len(reader.read) == 2)
+        eventually(lambda: len(reader.periods) == 2)
         assert reader.past(WEEK) is known
         reader.go.set()
         assert reading.result(20) is not known
-    assert reader.read == [WEEK, WEEK]
+    assert reader.periods == [WEEK, WEEK]
 
 
 def test_of_many_who_ask_first_one_reads() -> None:
@@ -77,17 +77,17 @@ def test_of_many_who_ask_first_one_reads() -> None:
     reader.go.clear()
     with ThreadPoolExecutor(6) as pool:
         asked = [pool.submit(reader.past, period) for period in (WEEK, WEEK, WEEK, WEEK, DAY, DAY)]
-        eventually(lambda: bool(reader.read))
+        eventually(lambda: bool(reader.periods))
         assert not any(item.done() for item in asked)
         reader.go.set()
         assert len({id(item.result(20)) for item in asked}) == 2
-    assert sorted(reader.read) == [DAY, WEEK]
+    assert sorted(reader.periods) == [DAY, WEEK]
 
 
 def test_a_reading_that_fails_lets_the_next_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Slow()
     with monkeypatch.context() as broken:
-        broken.setattr(reader, "_read", lambda seconds: 1 / 0)
+        broken.setattr(reader, "read", lambda seconds: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             reader.past(WEEK)
     assert reader.past(WEEK).read == HistoryRead()

@@ -311,7 +311,7 @@ def test_a_client_that_drips_is_cut_off(plain: Running) -> None:
 def test_of_too_many_connections_the_oldest_that_asked_nothing_go(
     monkeypatch: pytest.MonkeyPatch, plain: Running
 ) -> None:
-    monkeypatch.setattr(plain.server._server, "limit", 10)
+    monkeypatch.setattr(plain.server.http_server, "limit", 10)
     with ExitStack() as stack:
         crowd = [
             stack.enter_context(socket.create_connection(("127.0.0.1", plain.port), timeout=60))

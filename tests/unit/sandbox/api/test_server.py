@@ -166,7 +166,7 @@ def test_a_watch_that_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> N
         def flood() -> bool:
             for number in range(20):
                 config(own, f"f{time.monotonic_ns()}-{number}", padding=padding)
-            return not own.api.store._storage(CONFIG_MAPS).entry_callbacks
+            return not own.api.store.storage(CONFIG_MAPS).entry_callbacks
 
         eventually(flood, timeout=60)
         answer.close()

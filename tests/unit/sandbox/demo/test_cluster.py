@@ -41,7 +41,7 @@ def started_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def signs(store: ObjectStore) -> None:
         """As if webhook and scheduler had given their signs."""
 
-    monkeypatch.setattr(module, "_signs", signs)
+    monkeypatch.setattr(module, "wait_for_signs", signs)
 
 
 def test_a_program_that_does_not_start_is_named_with_its_last_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from scheduler_core.state.load import load
 from scheduler_core.state.load.assigned import AssignedPods, estimated_alike
 from scheduler_core.state.load.load import LoadIndex
 from tests.support.builders import PodBuilder, make_node
+from tests.support.kept import entries
 from tests.support.load_builders import NOW, MetricBuilder, condition, make_metric, running
 
 SPEC = LoadSpec(("cpu", "memory"), Estimation((100, 100)), Thresholds((50, 0), (0, 0)))
@@ -140,7 +141,7 @@ def test_a_report_that_comes_before_its_node_waits_for_it() -> None:
 def test_nothing_is_kept_of_pods_before_somebody_asks() -> None:
     state = cluster(make_metric("m").usage(cpu="1"), running("a/p", "m", NOW + 5, cpu=1))
     state.put_pod(running("a/p", "m", NOW + 5, cpu=1).labels(x="y").obj())
-    assert state.load.assigned._pods == {}
+    assert entries(state.load.assigned) == 0
     assert column(state, "load") == [2000, 0]
 
 

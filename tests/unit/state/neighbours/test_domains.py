@@ -120,7 +120,7 @@ def test_counts_over_few_domains_are_bounded_too(monkeypatch: pytest.MonkeyPatch
     for number in range(9):
         selector = Selector((Requirement(f"k{number}", EXISTS),))
         state.neighbours.selected(Selection(None, selector, live=False), state.neighbours.domains(ZONE))
-    assert len(state.neighbours._selections.watched) == 3
+    assert len(state.neighbours.selections.watched) == 3
 
 
 def test_counts_are_made_anew_for_other_domains() -> None:

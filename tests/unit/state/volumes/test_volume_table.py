@@ -14,8 +14,8 @@ from scheduler_core.state.volumes.volume_table import ANYWHERE, VolumeTable
 from tests.support.storage_builders import VolumeBuilder, label_term, make_claim, make_volume
 
 
-def table(*volumes: VolumeBuilder) -> VolumeTable:
-    out = VolumeTable(NodeTable(ResourceIndex()))
+def table(*volumes: VolumeBuilder, nodes: NodeTable | None = None) -> VolumeTable:
+    out = VolumeTable(nodes or NodeTable(ResourceIndex()))
     for volume in volumes:
         out.put(volume.obj(), usable=True)
     return out
@@ -136,12 +136,13 @@ PLACES: list[tuple[str, VolumeBuilder, bool]] = [
 
 @pytest.mark.parametrize(("volume", "simple"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
 def test_simple_places_are_label_values_all_others_are_groups(volume: VolumeBuilder, simple: bool) -> None:
-    out = table(volume)
+    nodes = NodeTable(ResourceIndex())
+    out = table(volume, nodes=nodes)
     row = out.row("v")
     assert row is not None
     if simple:
         assert out.keys.values[out.key[row]] == "zone"
-        assert out._nodes.column("zone").values.values[out.value[row]] == "x"
+        assert nodes.column("zone").values.values[out.value[row]] == "x"
     else:
         assert (out.key[row], out.value[row]) == (ABSENT, ABSENT)
         assert out.groups.values[out.group[row]] == volume.obj().terms

@@ -47,8 +47,8 @@ def test_sources(source: Source, store: type | None, patches: bool, watched: lis
         assert isinstance(made, MountedCertificates)
     else:
         assert isinstance(made, OwnCertificates)
-        assert isinstance(made._store, store)
-        assert (made._client is client) is patches
+        assert isinstance(made.store, store)
+        assert (made.client is client) is patches
     found = list(source.watches(client, lambda: None, lambda error: None))
     assert [reflector.resource.plural for reflector in found] == watched
 
@@ -95,7 +95,7 @@ def test_it_is_registered_as_it_is_reached(
     rotation = Source(Path("own")).rotation(cast(Any, None), ("host",), WebhookMetrics())
     assert isinstance(rotation, OwnCertificates)
     monkeypatch.setattr(type(rotation), "bundle", property(lambda self: b"CA"))
-    RunningWebhook(WebhookOptions(**given))._register(cast(Any, None), rotation, 8443)
+    RunningWebhook(WebhookOptions(**given)).register_itself(cast(Any, None), rotation, 8443)
     ((endpoint, exempt),) = registered.calls
     assert (endpoint.url, endpoint.ca) == (url, b"CA")
     assert (endpoint.namespace, endpoint.service, endpoint.port) == service
@@ -109,7 +109,7 @@ def test_certificates_of_others_need_no_bundle_and_registration_is_opt_in(
     mounted = MountedCertificates(Path("there"), ("host",), WebhookMetrics())
     for asked in (False, True):
         options = WebhookOptions("127.0.0.1", 0, ("127.0.0.1", 0), Source(Path("own")), register=asked)
-        RunningWebhook(options)._register(cast(Any, None), mounted, 8443)
+        RunningWebhook(options).register_itself(cast(Any, None), mounted, 8443)
     assert [endpoint.ca for endpoint, _ in registered.calls] == [b""]
     assert WebhookEndpoint(b"").port == 443
     assert str(RegistrationError("no right")) == "the webhook could not be registered: no right"

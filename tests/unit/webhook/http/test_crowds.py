@@ -58,7 +58,7 @@ def test_a_large_review_without_room_is_refused_by_a_verdict(app: Any, path: str
     sent = body()
     uid = json.loads(sent)["request"]["uid"]
     inside = endpoint_of(app)
-    with inside._memory.claims() as claim, inside._throttle.turn(LARGE_BYTES + 1 if crowd == "turn" else 0):
+    with inside.memory.claims() as claim, inside.throttle.turn(LARGE_BYTES + 1 if crowd == "turn" else 0):
         if crowd == "memory":
             claim(MAX_BODIES)
         code, answer, unread = ask(app, sent, path)
@@ -75,7 +75,7 @@ HEADS = [b"", b"{}", b'{"request":{"uid":"', b'{"request":{"uid":"a\\u0022"', b'
 @pytest.mark.parametrize("head", HEADS)
 def test_without_a_uid_there_is_no_verdict(app: Any, head: bytes) -> None:
     inside = endpoint_of(app)
-    with inside._memory.claims() as claim:
+    with inside.memory.claims() as claim:
         claim(MAX_BODIES)
         code, answer, _ = ask(app, head + b" " * LARGE_BYTES, "/validate")
     assert (code, answer["response"]["uid"]) == ("503 Service Unavailable", "")

@@ -40,7 +40,7 @@ def test_a_flood_of_the_second_port_fails_no_review() -> None:
             with closing(link), suppress(OSError, http.client.HTTPException):
                 link.request("GET", "/metrics")
                 link.getresponse().read()
-            busiest.append(len(server._server.active))
+            busiest.append(len(server.http_server.active))
 
     with ExitStack() as opened:
         server.start()

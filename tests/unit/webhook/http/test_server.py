@@ -235,8 +235,8 @@ def test_unsynced_webhook_is_alive_but_not_ready(tmp_path: Path) -> None:
 
 def test_a_server_that_accepts_no_connection_is_not_alive(running: Running) -> None:
     assert running.server.problem() == ""
-    running.server._server.stop()
-    running.server._threads[0].join(30)
+    running.server.http_server.stop()
+    eventually(lambda: running.server.problem() != "", timeout=30)
     status, text = running.page("/livez")
     assert (status, "[-]process failed: the thread webhook-accept ended" in text) == (500, True)
 

@@ -97,7 +97,7 @@ def test_workers_that_stay_with_their_clients_are_no_fewer_for_others(
 ) -> None:
     # A worker that stays does so for longer than anybody waits here.
     monkeypatch.setattr("scheduler_core.serving.connections.LINGER_MILLISECONDS", 60_000)
-    server = running.server._server
+    server = running.server.http_server
     with ExitStack() as opened:
         for _ in range(150):
             link = opened.enter_context(closing(running.connect()))
@@ -134,7 +134,7 @@ def test_connection_that_rests_outlives_silent_ones_and_steps_of_the_clock(
         assert ask() == 200
         first = link.sock
         monkeypatch.setattr(cheroot.connections, "time", Stepped)
-        running.server._server.timeout = 0.3
+        running.server.http_server.timeout = 0.3
         with running.open(silent) as sock:
             assert sock.recv(1) == b""
         assert ask() == 200
@@ -143,11 +143,11 @@ def test_connection_that_rests_outlives_silent_ones_and_steps_of_the_clock(
 
 def test_an_answer_without_a_reader_is_given_up(running: Running) -> None:
     with running.open(never_reading):
-        eventually(lambda: not running.server._server.active, timeout=60)
+        eventually(lambda: not running.server.http_server.active, timeout=60)
 
 
 def test_of_too_many_connections_the_oldest_silent_one_goes(running: Running) -> None:
-    server = running.server._server
+    server = running.server.http_server
     server.limit = 20
     link = running.connect()
     link.request("POST", "/validate", REVIEW, {"Content-Type": "application/json"})

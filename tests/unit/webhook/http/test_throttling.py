@@ -199,7 +199,7 @@ def rests(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     made: list[Any] = []
 
     def throttle() -> ReviewThrottle:
-        return ReviewThrottle(lambda seconds: found.append(MAX_BODIES - made[0]._left), _each())
+        return ReviewThrottle(lambda seconds: found.append(MAX_BODIES - made[0].left), _each())
 
     class Memory(review_endpoint.BodyMemory):
         def __init__(self) -> None:

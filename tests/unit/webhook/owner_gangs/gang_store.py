@@ -13,6 +13,7 @@ from webhook.owner_gangs.finder import GangFinder
 from webhook.owner_gangs.groups import GangGroups, GangUpkeep
 from webhook.owner_gangs.table import built_in
 from webhook.policy.review_dispatcher import ReviewDispatcher
+from webhook.view.owners import OwnerCache
 
 KEY = "scheduling.k8s.io/group-name"
 KOORDINATOR = {
@@ -121,11 +122,18 @@ def of(reference: Obj, labels: Obj | None = None, **more: Any) -> Obj:
     return pod(meta={**meta, **more.pop("meta", {})}, **more)
 
 
-def service(store: Store, label: str = "auto", *known: Obj, clock: Any = None) -> ReviewDispatcher:
+def service(
+    store: Store,
+    label: str = "auto",
+    *known: Obj,
+    clock: Any = None,
+    gangs: GangGroups | None = None,
+    owners: OwnerCache | None = None,
+) -> ReviewDispatcher:
     finder = GangFinder(cast(Any, store), built_in(), lambda reference: None, clock or (lambda: 0.0))
     cache = synced(namespace("a", labels={"muster.dev/gang": label}), *known)
-    gangs = GangGroups(cast(Any, store), finder, store.has_group, clock or (lambda: 0.0))
-    return ReviewDispatcher(cache, gangs=gangs)
+    gangs = gangs or GangGroups(cast(Any, store), finder, store.has_group, clock or (lambda: 0.0))
+    return ReviewDispatcher(cache, gangs=gangs, owners=owners)
 
 
 def joined(hook: ReviewDispatcher, new: Obj, **request: Any) -> str:

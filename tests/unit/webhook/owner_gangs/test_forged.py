@@ -54,9 +54,7 @@ def test_owner_that_cannot_exist_is_not_asked_for(forged: Obj) -> None:
     store = Store(JOB)
     finder = GangFinder(cast(Any, store), built_in(), kinds)
     cache = OwnerCache(cast(Any, store))
-    hook = service(store)
-    hook._gangs = GangGroups(cast(Any, store), finder, store.has_group)
-    hook._owners = cache
+    hook = service(store, gangs=GangGroups(cast(Any, store), finder, store.has_group), owners=cache)
     assert joined(hook, of({**reference("Job", "j"), **forged})) == ""
     assert (store.calls, asked) == ([], [])
 
@@ -65,9 +63,8 @@ def test_long_texts_of_owners_are_not_kept() -> None:
     above = reference("JobSet", "x" * 100_000, "jobset.x-k8s.io/v1alpha2")
     job = owner("Job", "j", indexed(4), above)
     job["metadata"]["annotations"] = {KEY: "g" * 100_000}
-    cache = OwnerCache()
     store = Store(job)
-    cache._client = cast(Any, store)
+    cache = OwnerCache(cast(Any, store))
     found = cache.find("a", OwnerReference("Job", "j", "uid-j", "batch/v1"), ask=True)
     assert found is not None
     assert (len(found.group), found.controller) == (254, None)
@@ -224,14 +221,13 @@ def test_reviews_beyond_the_share_of_their_namespace_try_again_and_give_back() -
     store = Store(JOB)
     finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
     gangs = GangGroups(cast(Any, store), finder, store.has_group)
-    hook = service(store)
-    hook._gangs = gangs
+    hook = service(store, gangs=gangs)
     for _ in range(MOST_OF_ONE):
-        assert gangs._turns.take("a")
+        assert gangs.turns.take("a")
     code, said = refusal(hook, of(reference("Job", "j")))
     assert (code, made(store)) == (503, {})
     assert "too many groups are being created; try again" in said
-    gangs._turns.give_back("a")
+    gangs.turns.give_back("a")
     for _ in range(3):
         assert joined(hook, of(reference("Job", "j"))) == "job-j"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.kept import entries
 from webhook.owner_gangs.turns import Turns
 
 
@@ -20,4 +21,4 @@ def test_what_is_given_back_leaves_nothing_behind() -> None:
     for number in range(100):
         assert turns.take(f"n{number}")
         turns.give_back(f"n{number}")
-    assert not turns._taken
+    assert entries(turns) == 0

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from tests.support.kept import reached
 from tests.unit.webhook.http.reviews import (
     Obj,
     ask,
@@ -30,11 +32,9 @@ from webhook.view.pending import GRACE, MOST
 
 def serving(*objects: Obj) -> tuple[FakeServer, ReviewDispatcher, Clock]:
     """A service whose time passes only while it waits."""
-    clock = Clock()
-    service = ReviewDispatcher(synced(*objects, cache=Cache(clock)), live=FakeServer("50", *objects))
-    service._quotas._provisional = ProvisionalQuotas(service.cache, clock.sleep)
-    server = service._reads._live
-    assert isinstance(server, FakeServer)
+    clock, server = Clock(), FakeServer("50", *objects)
+    service = ReviewDispatcher(synced(*objects, cache=Cache(clock)), live=server)
+    service.quotas.provisional = ProvisionalQuotas(service.cache, clock.sleep)
     return server, service, clock
 
 
@@ -72,7 +72,7 @@ def test_a_quota_that_is_being_created_is_waited_for_and_then_refuses() -> None:
         if clock.now > GRACE / 2:
             server.objects.append(first)
 
-    service._quotas._provisional = ProvisionalQuotas(service.cache, stored)
+    service.quotas.provisional = ProvisionalQuotas(service.cache, stored)
     assert "makes the sum of min 15" in denial(service, quota("eq", "a", min={"cpu": 6}))
     assert denial(service, quota("eq", "c", min={"cpu": 1})) == "", "who was refused leaves nothing behind"
 
@@ -89,10 +89,10 @@ def test_a_flood_is_forgotten_from_its_beginning_and_keeps_few_waiting() -> None
     _, service, _ = serving(node(cpu="10"))
     for number in range(2 * MOST):
         assert denial(service, quota("x", f"n{number}")) == ""
-    assert len(service.cache._quotas_underway.quotas(0.0)) == MOST
+    assert sum(isinstance(item, ElasticQuota) for item in reached(service.cache)) == MOST
 
     assert denial(service, quota("x", "n0", min={"cpu": 9})) == ""
-    places = [service._quotas._provisional._places.acquire(blocking=False) for _ in range(WAITING)]
+    places = [service.quotas.provisional.places.acquire(blocking=False) for _ in range(WAITING)]
     assert all(places)
     assert denial(service, quota("eq", "a", min={"cpu": 6})) == "", "doubt is in favour of who asks"
 
@@ -100,9 +100,8 @@ def test_a_flood_is_forgotten_from_its_beginning_and_keeps_few_waiting() -> None
 def test_of_two_that_are_real_and_race_one_gets_in() -> None:
     """With real time: the first one is stored while the second one waits."""
     objects = [node(cpu="10")]
-    service = ReviewDispatcher(synced(*objects), live=FakeServer("50", *objects))
-    server = service._reads._live
-    assert isinstance(server, FakeServer)
+    server = FakeServer("50", *objects)
+    service = ReviewDispatcher(synced(*objects), live=server)
     said: list[str] = []
 
     def create(name: str) -> Callable[[], None]:

@@ -16,7 +16,18 @@ from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import POD_GROUPS, RESERVATION_LEDGERS
 from scheduler_core.quota.reservations.limits import ReservationRefusal
 from tests.support.searches import cases
-from tests.unit.webhook.http.reviews import Obj, ask, denial, envelope, namespace, native, pod, quota, synced
+from tests.unit.webhook.http.reviews import (
+    Obj,
+    ask,
+    denial,
+    envelope,
+    namespace,
+    native,
+    pod,
+    quota,
+    synced,
+    tell,
+)
 from tests.unit.webhook.reservations.reservations import FakeApi, Replica, hold, pod_group
 from webhook.http.admission_review import review
 from webhook.policy.review_dispatcher import ReviewDispatcher
@@ -444,7 +455,7 @@ def test_a_group_from_before_the_epoch_is_of_the_epoch() -> None:
 def test_a_namespace_without_quota_is_asked_about_now_and_then_and_nothing_is_written() -> None:
     api, service = serving()
     api.native = []
-    service.cache._native.clear()
+    tell(service.cache, native(hard={"cpu": "4"}), deleted=True)
     for number in range(200):
         assert denial(service, group(f"g{number}", cpu="1")) == ""
     assert api.calls["put"] == 0

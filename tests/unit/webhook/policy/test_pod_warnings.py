@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from scheduler_core.kube.errors import Forbidden
+from tests.support.kept import entries
 from tests.unit.webhook.http.reviews import ask, namespace, pod, quota, synced
 from webhook.policy.pod_warnings import (
     GROUP_SECONDS,
@@ -156,7 +157,7 @@ def test_many_names_at_once_are_few_questions() -> None:
         now[0] += PACE_SECONDS
         answers.of(f"t{number}")
     assert len(asked) == 2001
-    assert len(answers._kept) == 512
+    assert entries(answers) == 512
 
 
 CONFIG_MAPS: list[tuple[str, Obj, Obj, str]] = [

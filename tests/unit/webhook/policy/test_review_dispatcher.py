@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from scheduler_core.kube.errors import ServiceUnavailable
+from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.quotas.resource_quota import parse_resource_quota
@@ -254,8 +255,10 @@ def test_quota_admitted_a_moment_ago_sends_pods_already() -> None:
 
 @pytest.mark.parametrize("missing", [resource.plural for resource, _ in WATCHED])
 def test_unsynced_cache_decides_nothing_and_names_what_is_missing(missing: str) -> None:
-    cache = synced()
-    cache._waiting.add(missing)
+    cache = Cache()
+    for resource, _ in WATCHED:
+        if resource.plural != missing:
+            cache.sink(Event("SYNCED", resource))
     service = ReviewDispatcher(cache)
     for decide, obj in ((service.validate, quota()), (service.mutate, pod())):
         with pytest.raises(Unready, match=missing):

@@ -159,14 +159,23 @@ class Replica:
         self.clock = Clock()
         api.replicas.append(self)
         self.watches: dict[str, FakeWatch] = {}
-        clock, sleep = (time.monotonic, time.sleep) if real else (self.clock, self.sleep)
+        clock = time.monotonic if real else self.clock
+        if real:
+            self.sleep = time.sleep
         self.ledgers = LedgerCache(clock)
         self.pods = PodWatches(self._watch)
         self.slept: list[float] = []
         settled = Times(**{"gather": 0.0, "barrier": 0.0, **times})  # type: ignore[arg-type]
         self.api = api
+        self.quotas = lambda: api.native
         self.store = ReservationStore(
-            api, self.ledgers, self.pods, lambda _: api.native, settled, sleep, clock
+            api,
+            self.ledgers,
+            self.pods,
+            lambda _: self.quotas(),
+            settled,
+            lambda seconds: self.sleep(seconds),
+            clock,
         )
 
     def sleep(self, seconds: float) -> None:

@@ -28,7 +28,7 @@ def together(*others: Waiter, hard: str = "4") -> tuple[FakeApi, ReservationStor
     api.existing["uid-g"] = pod_group("g", 2)
 
     def join(seconds: float) -> None:
-        waiting = store._batches.queue(NAMESPACE).waiting
+        waiting = store.batches.queue(NAMESPACE).waiting
         waiting.extend(other for other in others if not other.done and other not in waiting)
 
     store = ReservationStore(api, replica.ledgers, replica.pods, lambda _: api.native, Times(barrier=0), join)
@@ -215,5 +215,5 @@ def test_queues_of_namespaces_that_anybody_named_are_not_kept() -> None:
     made = deciding(lambda _, batch: "")
     for number in range(100):
         made.submit(f"n{number}", Waiter(charge("p"), False))
-    assert len(made._queues) == 0
+    assert len(made) == 0
     assert made.waiting("n1") == 0

@@ -190,7 +190,7 @@ def test_unconfirmed_charges_are_bounded_even_if_no_request_needs_the_room() -> 
 
 def sit(replica: Replica, namespace: str, number: int) -> list[str]:
     """Take seats and keep them; what is said of each."""
-    return [replica.taken.enter_context(replica.store._limits.acquire(namespace)) for _ in range(number)]
+    return [replica.taken.enter_context(replica.store.limits.acquire(namespace)) for _ in range(number)]
 
 
 def flooded() -> tuple[Api, Replica]:
@@ -205,7 +205,7 @@ def flooded() -> tuple[Api, Replica]:
         with pytest.raises(Undecided):
             replica.admit(charge(f"z{number}", 4))
     # One that sits looks at what the server has.
-    replica.store._ask(NAMESPACE, replica.claim(charge("s", 1)))
+    replica.store.ask(NAMESPACE, replica.claim(charge("s", 1)))
     return api, replica
 
 

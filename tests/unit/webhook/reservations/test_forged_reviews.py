@@ -119,7 +119,7 @@ def test_a_creation_that_is_underway_is_waited_for_and_not_robbed(seconds: float
         if replica.clock.now >= began + seconds and first.uid not in api.members:
             api.create(first)
 
-    replica.store._sleep = stored_later
+    replica.sleep = stored_later
     said = replica.admit(charge("second", 1))
     assert said == "exceeded quota: rq, requested: cpu=1, used: cpu=2, reserved: cpu=2, limited: cpu=4"
     assert replica.clock.now - began <= seconds + 0.1
@@ -204,9 +204,9 @@ def flooded(hard: str = "4") -> tuple[FakeApi, Replica]:
     api, (replica,) = holding(hard)
     api.stores = False
     for number in range(MANY):
-        replica.store._batches.submit(NAMESPACE, Waiter(charge(f"x{number}", 2), dry_run=False))
+        replica.store.batches.submit(NAMESPACE, Waiter(charge(f"x{number}", 2), dry_run=False))
     replica.clock.now += LONG_SECONDS
-    replica.store._batches.submit(NAMESPACE, Waiter(charge("y", 2), dry_run=False))
+    replica.store.batches.submit(NAMESPACE, Waiter(charge("y", 2), dry_run=False))
     assert replica.ledgers.entry_ages.flooded(NAMESPACE)
     api.stores = True
     return api, replica
@@ -216,7 +216,7 @@ def test_in_a_flood_too_the_ledger_stays_small_and_who_is_real_gets_in() -> None
     api, replica = flooded()
     for number in range(3 * FLOOD_ENTRIES):
         waiter = Waiter(charge(f"z{number}", 2), dry_run=False)
-        replica.store._batches.submit(NAMESPACE, waiter)
+        replica.store.batches.submit(NAMESPACE, waiter)
         assert len(entered(api)) <= FLOOD_ENTRIES + 3
     assert replica.admit(charge("p", 2)) == ""
     assert replica.admit(charge("m", 2, "g")) == ""
@@ -225,7 +225,7 @@ def test_in_a_flood_too_the_ledger_stays_small_and_who_is_real_gets_in() -> None
 
 def test_in_a_flood_few_wait_and_the_others_are_answered_by_what_is_sure() -> None:
     api, replica = flooded()
-    queue = replica.store._batches.queue(NAMESPACE)
+    queue = replica.store.batches.queue(NAMESPACE)
     queue.waiting = [Waiter(charge(f"w{number}"), dry_run=False) for number in range(FLOOD_QUEUE)]
     api.forget_calls()
     assert replica.admit(charge("p", 2)) == ""

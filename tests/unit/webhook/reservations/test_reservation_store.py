@@ -55,7 +55,7 @@ def test_refusal_comes_only_after_everything_was_read_anew() -> None:
 
     # The watch of ResourceQuotas is behind: the live one has room.
     stale, api.native = api.native, [native(cpu="8")]
-    replica.store._quotas = lambda _: stale  # type: ignore[method-assign]
+    replica.quotas = lambda: stale
     assert replica.admit(charge("p", 3)) == ""
 
 
@@ -183,7 +183,7 @@ def test_pods_that_wait_at_the_same_time_are_written_together() -> None:
     threads = [threading.Thread(target=replica.admit, args=(charge(f"p{n}"),)) for n in range(1, 17)]
     for thread in threads:
         thread.start()
-    queue = replica.store._batches.queue(NAMESPACE)
+    queue = replica.store.batches.queue(NAMESPACE)
     while len(queue.waiting) < 16:
         pass
     go_on.set()
@@ -204,14 +204,14 @@ def test_first_hold_of_a_namespace_waits_for_pods_on_their_way() -> None:
             # Admitted when nothing was reserved here, stored only now.
             api.members["p"] = use("p", 3)
 
-    replica.store._sleep = arrive
+    replica.sleep = arrive
     assert replica.reserve(hold("g", 2)) == WORDS.format(2, 3, 0, 4)
     assert api.stored is not None
     assert api.stored.holds == ()
 
     api.members.clear()
     assert replica.reserve(hold("h", 1)) == ""
-    replica.store._sleep = replica.slept.append
+    replica.sleep = replica.slept.append
     assert replica.reserve(hold("i", 1)) == ""
     assert 0.25 not in replica.slept, "only the first waits"
 
@@ -398,7 +398,7 @@ def test_reservation_that_cannot_be_confirmed_is_refused_for_now() -> None:
         if seconds == 0.25:
             api.broken = Conflict(409, "Conflict", "busy")
 
-    replica.store._sleep = breaks
+    replica.sleep = breaks
     with pytest.raises(Undecided, match=r"cannot be written: .*busy"):
         replica.reserve(hold("g", 2))
 
