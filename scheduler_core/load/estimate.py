@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from scheduler_core.decoding import is_deep
 from scheduler_core.load.priority import BATCH, NONE, PROD, band_of, requested_name
 from scheduler_core.load.problems import AnnotationProblem
 from scheduler_core.load.spec import Estimation, LoadSpec
@@ -113,10 +114,12 @@ def percentages(value: Any) -> dict[str, int] | str:
 
 
 def read_json(text: str) -> Any:
-    """The value of a JSON text, None if it is not JSON."""
+    """The value of a JSON text, None if it is not JSON, or deep."""
+    if is_deep(text.encode(errors="replace")):
+        return None
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from scheduler_core import decoding
 from scheduler_core.errors import ModelError
 
 CONSTRAINT_FIELDS = ("type", "partitions", "min", "max", "factor", "hard")
@@ -225,10 +226,11 @@ def _whole(text: str, path: str) -> int:
 def _decode(text: str, path: str) -> Any:
     if len(text) > LONGEST_TEXT:
         raise ModelError(path, f"is {len(text)} characters long, at most {LONGEST_TEXT} are read")
+    if decoding.is_deep(text.encode(errors="replace")):
+        problem = f"is nested too deeply, at most {decoding.MOST_LEVELS} levels are read"
+        raise ModelError(path, problem)
     try:
         return json.loads(text, object_pairs_hook=_Pairs)
-    except RecursionError:
-        raise ModelError(path, "is nested too deeply") from None
     except ValueError as error:
         raise ModelError(path, f"is not JSON: {error}") from error
 

@@ -126,6 +126,7 @@ def test_an_absurd_factor_gives_no_absurd_number() -> None:
         '{"cpu": true}',
         "NaN",
         "[" * 100_000,
+        '{"cpu": ' + "[" * 200 + "]" * 200 + "}",
     ],
 )
 def test_factors_that_cannot_be_read_are_ignored_and_reported(text: str) -> None:

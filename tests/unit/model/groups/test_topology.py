@@ -90,6 +90,12 @@ TOPOLOGY_FAULTS = {
         "data.tree.rack-0.node-0",
         "level node is the lowest",
     ),
+    "a tree of more levels than are read": (
+        {"tree": '{"rack-0": ' * 200 + "{}" + "}" * 200},
+        "data.tree",
+        "is nested too deeply, at most 200 levels are read",
+    ),
+    "levels nested too deeply": ({"level-names": "[" * 300 + "]" * 300}, "data.level-names", "too deeply"),
     "a node with a number": ({"tree": '{"rack-0": {"node-0": 1}}'}, "data.tree.rack-0.node-0", "must be {}"),
     "an empty name": ({"tree": '{"rack-0": {"": {}}}'}, "data.tree.rack-0", "empty name"),
     "a rack twice": ({"tree": '{"r": {"a": {}}, "r": {"b": {}}}'}, "data.tree.r", "is given twice"),
