@@ -151,6 +151,7 @@ def test_custom_columns_are_kubectls(teams: tuple[str, str], kube: Callable[...,
     assert ours.stdout == "\n".join(line.rstrip() for line in theirs.stdout.splitlines()) + "\n"
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     "argv", [["x", "-n", "default"], ["-n", "default"]], ids=["a missing name", "nothing there"]
 )

@@ -150,6 +150,7 @@ def test_pods_that_wait_at_the_start_are_taken_by_priority(cluster: Cluster, tmp
         await_refused(cluster, namespace, "first", "0/1 nodes are available", "Insufficient cpu")
 
 
+@pytest.mark.smoke
 def test_a_quota_takes_its_min_back_from_a_borrower(cluster: Cluster, running: SchedulerProcess) -> None:
     lender, borrower = cluster.namespace("lender"), cluster.namespace("borrower")
     create_node(cluster, "one", "4")

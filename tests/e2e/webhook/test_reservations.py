@@ -207,6 +207,7 @@ def test_quota_is_reserved_for_the_group_and_used_by_its_pods(guarded: Cluster) 
     assert held(guarded, namespace) == {}
 
 
+@pytest.mark.smoke
 def test_group_without_room_is_refused_with_the_numbers(guarded: Cluster) -> None:
     namespace = limited(guarded, **{"requests.cpu": "4", "memory": "8Gi"})
     create(guarded, namespace, group("first", cpu="3"))
@@ -348,6 +349,7 @@ def test_dry_run_writes_nothing(guarded: Cluster) -> None:
     assert ledger(guarded, namespace) == before
 
 
+@pytest.mark.smoke
 def test_reservation_ends_with_its_group(guarded: Cluster) -> None:
     namespace = limited(guarded, cpu="4")
     create(guarded, namespace, group("g", cpu="4"))

@@ -523,7 +523,7 @@ ROWS: tuple[Callable[[PatientTenant], None], ...] = (
 )
 
 
-@pytest.mark.smoke("bindings")
+@pytest.mark.smoke("all_at_once", "bindings", "resized", "server_side_apply")
 @pytest.mark.parametrize("row", ROWS, ids=[row.__name__ for row in ROWS])
 def test_no_way_of_a_tenant_gets_past_max(
     row: Callable[[PatientTenant], None], tenant: PatientTenant

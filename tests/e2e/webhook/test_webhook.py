@@ -209,6 +209,7 @@ def test_server_side_dry_run_leaves_nothing_behind(guarded: Cluster) -> None:
     assert "created" in apply(guarded, namespace, other)
 
 
+@pytest.mark.smoke
 def test_second_quota_in_a_namespace_is_refused_until_the_first_is_gone(guarded: Cluster) -> None:
     namespace = guarded.namespace()
     apply(guarded, namespace, quota("first", max={"cpu": "4"}, min={"cpu": "1"}))
@@ -239,6 +240,7 @@ def test_resource_quota_cannot_be_lowered_below_max_but_raised_and_then_used_at_
     apply(guarded, namespace, quota("eq", min={"cpu": "1"}, max={"cpu": "7"}))
 
 
+@pytest.mark.smoke
 def test_warnings_reach_the_user(guarded: Cluster) -> None:
     namespace = guarded.namespace()
 
@@ -282,6 +284,7 @@ def test_used_quota_is_deleted_only_with_the_annotation(guarded: Cluster) -> Non
     guarded.kubectl("delete", "elasticquota", "eq", "-n", namespace)
 
 
+@pytest.mark.smoke
 def test_pods_of_a_namespace_with_a_quota_go_to_muster(guarded: Cluster) -> None:
     namespace = guarded.namespace()
     apply(guarded, namespace, quota("eq", min={"cpu": "1"}, max={"cpu": "4"}))
