@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import smoke, tls_socket
+from tests.support.case_ids import case_id, nameless
 from tests.support.clusters.server import NEWEST, SERVERS
 from tests.support.day_seeds import NewFindings
 from tests.support.durations import DearFirst, Durations, Meter
@@ -25,6 +26,7 @@ from tests.support.searches import PART, cases
 END_TO_END = "tests/e2e/"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LEFT_OUT = pytest.StashKey[list[LeftOut]]()
+NAMELESS = pytest.StashKey[str]()
 
 tls_socket.install()
 
@@ -104,13 +106,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return any(collection_path in item.paths for item in config.stash[LEFT_OUT]) or None
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    return case_id(val, argname)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption(smoke.OPTION):
         items[:], others = smoke.choose(items)
         config.hook.pytest_deselected(items=others)
+    faults = nameless(items)
     for item in items:
+        if item.nodeid in faults:
+            item.stash[NAMELESS] = faults[item.nodeid]
         if item.nodeid.startswith(END_TO_END):
             item.add_marker(pytest.mark.e2e)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if fault := item.stash.get(NAMELESS, ""):
+        pytest.fail(fault, pytrace=False)
 
 
 @pytest.fixture(autouse=True)

@@ -60,7 +60,8 @@ def manifest(case: str, namespace: str = NAMESPACE, *extra: str) -> str:
 
 @functools.cache
 def _parsed(case: str, namespace: str, *extra: str) -> list[Obj]:
-    return [found for found in yaml.safe_load_all(manifest(case, namespace, *extra)) if found]
+    text = manifest(case, namespace, *extra)
+    return [found for found in yaml.load_all(text, yaml.CSafeLoader) if found]
 
 
 def objects(case: str, namespace: str = NAMESPACE, *extra: str) -> list[Obj]:

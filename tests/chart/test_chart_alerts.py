@@ -6,15 +6,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.chart.rendering import CHART, objects, of_kind
 from tests.support.dashboard import OF_TARGETS, labels_of, metrics_of
+from tests.support.every import every_case
 from tests.support.exposed_metrics import exposed
 
 ROOT = Path(__file__).parents[2]
-ALERTS: list[dict[str, Any]] = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())["alerts"]
+TEXT = (CHART / "files" / "alerts.yaml").read_text()
+ALERTS: list[dict[str, Any]] = yaml.load(TEXT, yaml.CSafeLoader)["alerts"]
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 EXPOSED = exposed()
 RUNBOOKS = (ROOT / "docs" / "runbooks.md").read_text()
@@ -33,14 +34,14 @@ def metrics(expression: str) -> set[str]:
     return {SUFFIX.sub("", name) for name in re.findall(r"\b(?:muster|scheduler)_\w+", expression)}
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+@every_case("alert", ALERTS, lambda alert: alert["alert"])
 def test_alert_asks_for_metrics_that_exist(alert: dict[str, Any]) -> None:
     found = metrics(alert["expr"])
     assert found
     assert found - DOCUMENTED == set()
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+@every_case("alert", ALERTS, lambda alert: alert["alert"])
 def test_alert_does_not_depend_on_the_number_of_replicas(alert: dict[str, Any]) -> None:
     """Each replica has series of its own: comparing them unaggregated matches many with many."""
     for side in re.split(r"\s(?:[<>]=?|==|-|or|and(?! on))\s", alert["expr"]):
@@ -48,14 +49,14 @@ def test_alert_does_not_depend_on_the_number_of_replicas(alert: dict[str, Any]) 
         assert not metrics(side) or re.match(r"\(*(sum|min|max|histogram_quantile)\b", side), side
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+@every_case("alert", ALERTS, lambda alert: alert["alert"])
 def test_alert_leaves_out_kube_scheduler(alert: dict[str, Any]) -> None:
     """It exposes metrics of the same names; it has no muster_leader."""
     shared = [name for name in metrics(alert["expr"]) if name.startswith("scheduler_")]
     assert alert["expr"].count("and on (job, instance)") >= len(shared)
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+@every_case("alert", ALERTS, lambda alert: alert["alert"])
 def test_alert_selects_and_tells_by_labels_that_exist(alert: dict[str, Any]) -> None:
     known = OF_TARGETS.union(*(EXPOSED[name] for name in metrics_of(alert["expr"])))
     assert labels_of(alert["expr"]) <= known
@@ -64,7 +65,7 @@ def test_alert_selects_and_tells_by_labels_that_exist(alert: dict[str, Any]) -> 
     assert told <= ({label.strip() for label in kept[1].split(",")} if kept else set())
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+@every_case("alert", ALERTS, lambda alert: alert["alert"])
 def test_alert_says_what_happens_and_what_follows(alert: dict[str, Any]) -> None:
     assert alert["summary"].endswith(".")
     assert len(alert["description"].split()) > 5
@@ -77,7 +78,7 @@ def test_the_document_lists_every_alert_with_its_severity() -> None:
     assert rows == [(alert["alert"], alert["alert"].lower(), alert["severity"]) for alert in ALERTS]
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+@every_case("alert", ALERTS, lambda alert: alert["alert"])
 def test_alert_has_a_runbook_that_says_what_to_do(alert: dict[str, Any]) -> None:
     section = RUNBOOKS.partition(f"\n## {alert['alert']}\n")[2].partition("\n## ")[0]
     assert len(section.split()) > 20

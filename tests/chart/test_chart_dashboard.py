@@ -30,6 +30,7 @@ from tests.support.dashboard import (
     variables,
     variables_of,
 )
+from tests.support.every import every_case
 from tests.support.exposed_metrics import exposed
 
 BOARD = board()
@@ -44,44 +45,44 @@ COLUMNS = 24
 
 
 def names(query: Query) -> str:
-    return query.name
+    return f"{query.name}: {query.expr}"
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=names)
+@every_case("query", QUERIES, names)
 def test_a_query_asks_for_series_that_are_exposed(query: Query) -> None:
     asked = metrics_of(query.expr)
     assert asked
     assert asked <= EXPOSED.keys()
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=names)
+@every_case("query", QUERIES, names)
 def test_a_query_and_its_legend_name_labels_that_the_series_have(query: Query) -> None:
     known = OF_TARGETS.union(*(EXPOSED[metric] for metric in metrics_of(query.expr)))
     assert labels_of(query.expr) | legend_labels(query.legend) <= known
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=names)
+@every_case("query", QUERIES, names)
 def test_a_query_adds_up_what_replicas_say(query: Query) -> None:
     """Each replica has series of its own: a panel shows one line per quota, not per quota and replica."""
     added = r"(clamp_min\(|histogram_quantile\([\d.]+, )?(sum|min|max)\b"
     assert re.match(rf"\(*{added}", query.expr)
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=names)
+@every_case("query", QUERIES, names)
 def test_series_of_kube_scheduler_are_left_out(query: Query) -> None:
     """Names that begin with scheduler_ are kube-scheduler's, too: what has no muster_leader is not ours."""
     shared = [metric for metric in metrics_of(query.expr) if metric.startswith("scheduler_")]
     assert query.expr.count("and on (job, instance)") >= len(shared)
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=names)
+@every_case("query", QUERIES, names)
 def test_a_query_uses_variables_that_there_are(query: Query) -> None:
     asked = variables_of(query.expr) | variables_of(query.legend)
     assert asked <= variables(BOARD).keys() | BUILT_IN
     assert "$" not in substituted(query.expr, dict.fromkeys(asked, "x"))
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=names)
+@every_case("query", QUERIES, names)
 def test_a_query_of_quotas_follows_the_variables(query: Query) -> None:
     """Whatever has a namespace can be chosen by it; the two totals of lending are of all quotas."""
     by_namespace = any("namespace" in EXPOSED[metric] for metric in metrics_of(query.expr))
@@ -111,7 +112,7 @@ def test_every_variable_is_used() -> None:
     assert variables(BOARD).keys() <= variables_of(text)
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+@every_case("panel", PANELS, lambda panel: panel["title"])
 def test_a_panel_says_what_it_shows_and_asks_the_chosen_source(panel: dict[str, Any]) -> None:
     assert len(panel["description"].split()) >= 3
     assert panel["fieldConfig"]["defaults"]["unit"]

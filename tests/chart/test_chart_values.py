@@ -15,9 +15,10 @@ import yaml
 from kubectl_plugin.cluster.quota_history import PriceList, price_list
 from scheduler_core.app.__main__ import main as scheduler
 from tests.chart.rendering import CASES, CHART, NAMESPACE, VALUES, helm, objects, one
+from tests.support.every import every_case
 from webhook.__main__ import serve as webhook
 
-DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+DEFAULTS = yaml.load((CHART / "values.yaml").read_text(), yaml.CSafeLoader)
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 PROGRAMS: dict[str, click.Command] = {"scheduler": scheduler, "webhook": webhook}
 
@@ -130,7 +131,7 @@ def leaves(node: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[s
             yield (*path, name)
 
 
-@pytest.mark.parametrize("path", list(leaves(DEFAULTS)), ids=".".join)
+@every_case("path", list(leaves(DEFAULTS)), ".".join)
 def test_every_value_is_in_the_schema(path: tuple[str, ...]) -> None:
     node = SCHEMA
     for name in path:

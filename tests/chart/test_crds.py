@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from scheduler_core.model import kinds
+from tests.support.every import every_case
 
 FOLDER = Path(__file__).parents[2] / "charts" / "muster" / "crds"
-CRDS = {path.name: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))}
+CRDS = {path.name: yaml.load(path.read_text(), yaml.CSafeLoader) for path in sorted(FOLDER.glob("*.yaml"))}
 BY_KIND = {crd["spec"]["names"]["kind"]: crd for crd in CRDS.values()}
 # The API server describes these itself, or they are parts of a described whole.
 UNDESCRIBED = ("metadata",)
@@ -65,7 +66,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("path", FIELDS)
+@every_case("path", FIELDS)
 def test_field_is_described_with_an_example(path: str) -> None:
     text = FIELDS[path].get("description", "")
     assert text.endswith((".", '"', "}"))
@@ -73,16 +74,14 @@ def test_field_is_described_with_an_example(path: str) -> None:
         assert "Example: " in text
 
 
-@pytest.mark.parametrize("path", [p for p in FIELDS if re.search(r"\.(spec|status)\.[^\[\]]*$", p)])
+@every_case("path", [p for p in FIELDS if re.search(r"\.(spec|status)\.[^\[\]]*$", p)])
 def test_optional_field_states_its_default(path: str) -> None:
     owner, _, name = path.rpartition(".")
     if name not in FIELDS[owner].get("required", ()):
         assert "Default: " in FIELDS[path]["description"]
 
 
-@pytest.mark.parametrize(
-    "path", [p for p, node in FIELDS.items() if node["type" if "type" in node else "anyOf"]]
-)
+@every_case("path", [p for p, node in FIELDS.items() if node["type" if "type" in node else "anyOf"]])
 def test_number_or_quantity_states_its_unit(path: str) -> None:
     node = FIELDS[path]
     if node.get("type") in ("integer", "number"):
@@ -101,8 +100,8 @@ def pattern_of(node: dict[str, Any]) -> str:
     return found[1].replace(r"\\", "\\")
 
 
-@pytest.mark.parametrize("path", QUANTITIES)
 @pytest.mark.parametrize(("texts", "legal"), [(GOOD, True), (BAD, False)], ids=["good", "bad"])
+@every_case("path", QUANTITIES)
 def test_quantity_pattern(path: str, texts: list[str], legal: bool) -> None:
     pattern = pattern_of(QUANTITIES[path])
     assert [text for text in texts if bool(re.search(pattern, text)) is not legal] == []
@@ -127,13 +126,13 @@ def test_names_are_those_the_code_uses(resource: kinds.Resource) -> None:
     assert "status" in spec["versions"][0]["subresources"]
 
 
-@pytest.mark.parametrize("name", CRDS)
+@every_case("name", CRDS)
 def test_file_is_named_after_what_it_defines(name: str) -> None:
     spec = CRDS[name]["spec"]
     assert name == f"{spec['group']}_{spec['names']['plural']}.yaml"
 
 
-@pytest.mark.parametrize("kind", BY_KIND)
+@every_case("kind", BY_KIND)
 def test_protected_groups_carry_the_approval_annotation(kind: str) -> None:
     crd = BY_KIND[kind]
     protected = crd["spec"]["group"].endswith("k8s.io")
@@ -155,7 +154,7 @@ def test_short_names_and_columns(kind: str, short: list[str] | None, columns: li
     assert [column["name"] for column in shown if not column.get("priority")] == columns
 
 
-@pytest.mark.parametrize("kind", BY_KIND)
+@every_case("kind", BY_KIND)
 def test_columns_point_at_fields_of_the_schema(kind: str) -> None:
     for column in BY_KIND[kind]["spec"]["versions"][0]["additionalPrinterColumns"]:
         path = re.sub(r"\[\?.*?\]", "[]", column["jsonPath"])

@@ -13,6 +13,7 @@ import pytest
 
 from scheduler_core.kube.watch.tracker import Event
 from tests.support.eventually import eventually
+from tests.support.every import every_seed
 from tests.support.faults.store import Fault
 from tests.support.watched import QUICK, SMALL_PAGES, Watched
 
@@ -256,7 +257,7 @@ def test_stop_wakes_a_reader_at_once() -> None:
         assert time.monotonic() - began < 20
 
 
-@pytest.mark.parametrize("seed", range(4))
+@every_seed(range(4), each=1)
 def test_random_changes_under_random_faults_end_in_the_truth(seed: int) -> None:
     dice = random.Random(seed)
     with Watched(SMALL_PAGES) as watched:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.documents import PAGES, commands, fenced
+from tests.support.every import every_case
 from tests.support.pasted_pages import ELSEWHERE, PASTED, Elsewhere, story
 from tests.support.stages import stages
 
@@ -84,7 +85,7 @@ def matches(command: str, pattern: str) -> bool:
     return fnmatchcase(command, pattern.replace("[", "[[]"))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@every_case("command", COMMANDS)
 def test_every_command_is_run_by_a_test_or_listed_with_the_reason(command: str) -> None:
     assert [pattern for pattern in PATTERNS if matches(command, pattern)], "add it to RUN_BY or NOT_RUN"
 

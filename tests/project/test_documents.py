@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.project.test_layers import LAYERS
+from tests.support.every import every_case
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
@@ -20,13 +19,13 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+@every_case("document", DOCUMENTS, named)
 def test_files_that_a_document_names_exist(document: Path) -> None:
     found = set(re.findall(rf"`((?:{TOPS})/[\w./-]*)`", document.read_text(encoding="utf-8")))
     assert sorted(name for name in found if not (ROOT / name).exists()) == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+@every_case("document", DOCUMENTS, named)
 def test_links_within_the_repository_lead_somewhere(document: Path) -> None:
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
@@ -50,7 +49,7 @@ def test_the_architecture_draws_the_layers_that_are_enforced() -> None:
     assert "\n".join(" | ".join(line) for line in LAYERS) in text
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+@every_case("document", DOCUMENTS, named)
 def test_waits_for_an_object_that_is_not_there_yet_name_it(document: Path) -> None:
     # Up to kubectl 1.32, `wait --for=create` with a selector ends with an error where nothing matches yet.
     waits = re.findall(r"^.*kubectl .*\bwait .*--for=create.*$", document.read_text(encoding="utf-8"), re.M)

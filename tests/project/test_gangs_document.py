@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.support.documents import blocks
+from tests.support.every import every_case
 from webhook.owner_gangs.table import read_entries
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +49,7 @@ CLAIMS = [
 ]
 
 
-@pytest.mark.parametrize(("point", "proofs"), CLAIMS, ids=[point for point, _ in CLAIMS])
+@every_case("point, proofs", CLAIMS, lambda claim: claim[0])
 def test_every_claim_names_a_proof_that_exists(point: str, proofs: str) -> None:
     named = re.findall(r"`([\w-]+)`", proofs)
     assert named or proofs.startswith("the same")

@@ -6,9 +6,8 @@ import ast
 import re
 from functools import cache
 
-import pytest
-
 from tests.project.test_style import ROOT, SOURCES
+from tests.support.every import every_case
 
 TEXT = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 ROWS = [
@@ -29,7 +28,7 @@ def classes() -> frozenset[str]:
     )
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+@every_case("row", ROWS, lambda row: row[0])
 def test_a_row_has_meaning_counterpart_and_a_place_that_exists(row: list[str]) -> None:
     assert len(row) == 4
     assert all(row)

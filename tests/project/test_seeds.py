@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.every import every_case
+
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "seeds.md").read_text(encoding="utf-8")
 # How many statements each of the five designs has.
@@ -57,7 +59,7 @@ def test_every_statement_is_listed_once_in_order() -> None:
     assert [cells[0] for cells in LISTED] == expected
 
 
-@pytest.mark.parametrize("cells", DIFFERENT + LISTED, ids=lambda cells: cells[0])
+@every_case("cells", DIFFERENT + LISTED, lambda cells: f"row {cells[0]}")
 def test_a_row_says_all_and_names_tests_that_exist(cells: list[str]) -> None:
     assert len(cells) in (4, 6)
     assert "PENDING" not in "".join(cells)

@@ -10,7 +10,6 @@ import random
 from typing import Any
 
 import numpy as np
-import pytest
 
 from scheduler_core.config.args.spread import DefaultSpreadConstraint as ConfiguredConstraint
 from scheduler_core.config.args.spread import PodTopologySpreadArgs
@@ -26,6 +25,7 @@ from scheduler_core.plugins.pod_topology_spread import PodTopologySpread
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
 from tests.support.builders import make_node, make_pod
+from tests.support.every import every_seed
 from tests.support.oracles.cluster import (
     HOSTNAME,
     ZONE,
@@ -38,7 +38,6 @@ from tests.support.oracles.cluster import (
 from tests.support.searches import cases
 
 CLUSTERS = cases(2000, "MUSTER_ORACLE_CLUSTERS")
-CHUNKS = 20
 KEYS = (HOSTNAME, ZONE, "rack")
 NAMESPACES = ("a", "b", "c")
 LISTED = (
@@ -294,13 +293,12 @@ class Life:
         assert found == expected or (found is None and set((expected or {}).values()) <= {0})
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_bits_and_scores_equal_the_rules(chunk: int) -> None:
-    for seed in range(chunk, CLUSTERS, CHUNKS):
-        life = Life(seed)
-        for _ in range(3):
-            life.judge()
-            for _ in range(3):
-                life.step()
+@every_seed(range(CLUSTERS), each=50)
+def test_bits_and_scores_equal_the_rules(seed: int) -> None:
+    life = Life(seed)
+    for _ in range(3):
         life.judge()
-        assert life.state.check() == [], f"cluster {seed}"
+        for _ in range(3):
+            life.step()
+    life.judge()
+    assert life.state.check() == [], f"cluster {seed}"

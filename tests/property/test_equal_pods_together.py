@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Decision, Evicted, Placed
@@ -16,6 +14,7 @@ from scheduler_core.framework.registry import build_profiles
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+from tests.support.every import every_seed
 from tests.support.searches import cases
 
 CONFIG = muster_config()
@@ -104,11 +103,11 @@ def told(decision: Decision) -> tuple[str, str, str]:
     return name, decision.pod.key, decision.message
 
 
-@pytest.mark.parametrize("seed", range(cases(150)))
+@every_seed(range(cases(150)), each=30)
 def test_same_decisions_as_one_by_one_from_scratch(seed: int) -> None:
     assert play(seed, fresh=False) == play(seed, fresh=True)
 
 
-@pytest.mark.parametrize("seed", range(cases(10)))
+@every_seed(range(cases(10)))
 def test_same_state_and_time_give_the_same_decisions(seed: int) -> None:
     assert play(seed, fresh=False) == play(seed, fresh=False)

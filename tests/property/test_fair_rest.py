@@ -50,7 +50,7 @@ def proved(ledger: QuotaLedger, move: FairMove, taken: Taken) -> bool:
     return fair
 
 
-@pytest.mark.parametrize("block", range(0, CASES, BLOCK))
+@pytest.mark.parametrize("block", range(0, CASES, BLOCK), ids="seeds from {}".format)
 def test_fair_moves_come_to_rest(block: int) -> None:
     restless = [seed for seed in range(block, min(block + BLOCK, CASES)) if not played(seed, proved)[1]]
     assert not restless

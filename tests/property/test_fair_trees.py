@@ -124,7 +124,7 @@ def weight_of(ledger: QuotaLedger, node: Node) -> Fraction:
     return quota.sharing.weight
 
 
-@pytest.mark.parametrize("block", range(0, CASES, BLOCK))
+@pytest.mark.parametrize("block", range(0, CASES, BLOCK), ids="seeds from {}".format)
 def test_fair_moves_in_trees_come_to_rest(block: int) -> None:
     restless, moves = [], 0
     for seed in range(block, min(block + BLOCK, CASES)):

@@ -27,7 +27,7 @@ BLOCK = 25
 _PASSED_OVER: Final = frozenset({"message", "evict-vain"})
 
 
-@pytest.mark.parametrize("block", range(0, WORLDS, BLOCK))
+@pytest.mark.parametrize("block", range(0, WORLDS, BLOCK), ids="seeds from {}".format)
 def test_every_move_is_fair_and_a_fresh_scheduler_would_change_nothing(block: int) -> None:
     told = faults(range(block, min(block + BLOCK, WORLDS)))
     assert not told, "\n".join(told)

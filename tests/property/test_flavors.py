@@ -12,6 +12,7 @@ import pytest
 
 from scheduler_core.model.names import FLAVOR_PREFIX
 from scheduler_core.simulate import Simulation
+from tests.support.every import every_seed
 from tests.support.searches import cases
 
 HISTORIES = cases(60, least=8)
@@ -166,7 +167,7 @@ class FlavorWorld:
                     assert not self.fits(pod.namespace, size, node, use), (pod.key, node)
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@every_seed(range(HISTORIES), each=20)
 def test_charges_and_limits_over_a_history(seed: int) -> None:
     world = FlavorWorld(seed)
     dice = world.dice
@@ -243,7 +244,7 @@ def _guaranteed_alone(world: FlavorWorld, fewest: int, most: int) -> dict[str, d
 
 
 @pytest.mark.parametrize(("fewest", "most"), [(0, 2), (-2, 0)], ids=["enough nodes", "too few nodes"])
-@pytest.mark.parametrize("seed", range(KEPT))
+@every_seed(range(KEPT), each=10)
 def test_no_claim_takes_what_is_guaranteed_of_a_flavor(seed: int, fewest: int, most: int) -> None:
     """A quota that borrows of the total, or of another flavor, keeps its min of each flavor."""
     world = FlavorWorld(seed)
@@ -270,7 +271,7 @@ def test_no_claim_takes_what_is_guaranteed_of_a_flavor(seed: int, fewest: int, m
             assert use[loser][name] - count >= lows[loser][name], (space, loser, name, use[loser])
 
 
-@pytest.mark.parametrize("seed", range(GUARANTEES))
+@every_seed(range(GUARANTEES), each=20)
 def test_nobody_waits_for_a_guarantee(seed: int) -> None:
     """Where nodes have what is guaranteed of each flavor, a pod within min never waits."""
     world = FlavorWorld(seed)

@@ -54,7 +54,7 @@ def end_early(dice: random.Random, gang: GangScheduler) -> None:
         gang.scheduler.remove(gang.state.pods[dice.choice(limited)], gang.now)
 
 
-@pytest.mark.parametrize("block", range(0, CLUSTERS, BLOCK))
+@pytest.mark.parametrize("block", range(0, CLUSTERS, BLOCK), ids="seeds from {}".format)
 def test_backfill_never_delays_a_gang(block: int) -> None:
     kept = 0
     for seed in range(block, block + BLOCK):

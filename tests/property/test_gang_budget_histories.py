@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from scheduler_core.config import load_config
 from scheduler_core.model.names import PROTECTED_GROUP_LABEL
 from scheduler_core.simulate.objects import key_of
 from scheduler_core.simulate.world import Simulation
+from tests.support.every import every_seed
 from tests.support.searches import cases
 
 HISTORIES = cases(60)
@@ -105,30 +104,29 @@ class History:
         return found
 
 
-@pytest.mark.parametrize("block", range(0, HISTORIES, 20))
-def test_budgets_are_those_of_the_gangs_that_run(block: int) -> None:
-    for seed in range(block, block + 20):
-        history = History(seed)
-        for _ in range(STEPS):
-            history.step()
-        history.simulation.now += 400.0
-        history.simulation.run()
-        objects = history.simulation.objects
-        groups = {item["metadata"]["name"]: item["metadata"]["uid"] for item in objects.all("PodGroup")}
-        wanted = history.wanted()
-        budgets = {
-            item["metadata"]["ownerReferences"][0]["name"]: item["spec"]["minAvailable"]
-            for item in objects.all("PodDisruptionBudget")
-        }
-        assert budgets == wanted, f"seed {seed}"
-        for item in objects.all("Pod"):
-            meta, runs = (
-                item["metadata"],
-                item["spec"].get("nodeName") and item["status"]["phase"] == "Running",
-            )
-            group = meta["annotations"][KEY]
-            mark = (meta.get("labels") or {}).get(PROTECTED_GROUP_LABEL, "")
-            if group in wanted and runs:
-                assert mark == groups[group], f"seed {seed}: {meta['name']} has no label"
-            elif mark in {groups[name] for name in wanted}:
-                assert groups.get(group) == mark, f"seed {seed}: {meta['name']} is marked for {mark}"
+@every_seed(range(HISTORIES), each=20)
+def test_budgets_are_those_of_the_gangs_that_run(seed: int) -> None:
+    history = History(seed)
+    for _ in range(STEPS):
+        history.step()
+    history.simulation.now += 400.0
+    history.simulation.run()
+    objects = history.simulation.objects
+    groups = {item["metadata"]["name"]: item["metadata"]["uid"] for item in objects.all("PodGroup")}
+    wanted = history.wanted()
+    budgets = {
+        item["metadata"]["ownerReferences"][0]["name"]: item["spec"]["minAvailable"]
+        for item in objects.all("PodDisruptionBudget")
+    }
+    assert budgets == wanted, f"seed {seed}"
+    for item in objects.all("Pod"):
+        meta, runs = (
+            item["metadata"],
+            item["spec"].get("nodeName") and item["status"]["phase"] == "Running",
+        )
+        group = meta["annotations"][KEY]
+        mark = (meta.get("labels") or {}).get(PROTECTED_GROUP_LABEL, "")
+        if group in wanted and runs:
+            assert mark == groups[group], f"seed {seed}: {meta['name']} has no label"
+        elif mark in {groups[name] for name in wanted}:
+            assert groups.get(group) == mark, f"seed {seed}: {meta['name']} is marked for {mark}"

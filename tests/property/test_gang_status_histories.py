@@ -10,14 +10,13 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.model.writes import Patch
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
+from tests.support.every import every_seed
 from tests.support.searches import cases
 
 HISTORIES = cases(150)
@@ -194,13 +193,12 @@ def fresh(history: History) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("block", range(0, HISTORIES, 50))
-def test_a_status_is_that_of_a_controller_just_started(block: int) -> None:
-    for seed in range(block, block + 50):
-        history = History(seed)
-        for _ in range(RESTS):
-            for _ in range(history.dice.randint(1, 8)):
-                history.step()
-            history.rest()
-            if history.group is not None:
-                assert told(history.group["status"]) == told(fresh(history)), f"seed {seed}"
+@every_seed(range(HISTORIES), each=50)
+def test_a_status_is_that_of_a_controller_just_started(seed: int) -> None:
+    history = History(seed)
+    for _ in range(RESTS):
+        for _ in range(history.dice.randint(1, 8)):
+            history.step()
+        history.rest()
+        if history.group is not None:
+            assert told(history.group["status"]) == told(fresh(history)), f"seed {seed}"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from scheduler_core.config.load import muster_config
 from scheduler_core.engine.decisions import Decision, Placed
 from scheduler_core.simulate.objects import Change, key_of
 from scheduler_core.simulate.world import Simulation
 from scheduler_core.state.gangs.gangs import missing
 from scheduler_core.state.trial import Trial
+from tests.support.every import every_seed
 from tests.support.searches import cases
 
 CLUSTERS = cases(300, "MUSTER_GANG_CLUSTERS")
@@ -95,21 +94,20 @@ def whole(simulation: Simulation) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("block", range(0, CLUSTERS, BLOCK))
-def test_no_part_of_a_gang_ever_holds_nodes(block: int) -> None:
-    for seed in range(block, block + BLOCK):
-        dice = random.Random(seed)
-        simulation = Simulation(muster_config(), 1_700_000_000.0)
-        for obj in objects(dice):
-            simulation.observe(simulation.objects.create(obj, "objects"))
-            if dice.random() < 0.5:
-                simulation.run()
-                assert whole(simulation) == [], f"seed {seed}"
-        simulation.run()
-        assert whole(simulation) == [], f"seed {seed}"
-        assert simulation.state.check() == [], f"seed {seed}"
-        # Evictions end: every victim frees a node for somebody who then runs.
-        assert len(simulation.evicted) <= 200, f"seed {seed}"
+@every_seed(range(CLUSTERS), each=BLOCK)
+def test_no_part_of_a_gang_ever_holds_nodes(seed: int) -> None:
+    dice = random.Random(seed)
+    simulation = Simulation(muster_config(), 1_700_000_000.0)
+    for obj in objects(dice):
+        simulation.observe(simulation.objects.create(obj, "objects"))
+        if dice.random() < 0.5:
+            simulation.run()
+            assert whole(simulation) == [], f"seed {seed}"
+    simulation.run()
+    assert whole(simulation) == [], f"seed {seed}"
+    assert simulation.state.check() == [], f"seed {seed}"
+    # Evictions end: every victim frees a node for somebody who then runs.
+    assert len(simulation.evicted) <= 200, f"seed {seed}"
 
 
 def test_no_quota_is_over_its_max() -> None:
@@ -179,21 +177,20 @@ class Troubled(Simulation):
         return found
 
 
-@pytest.mark.parametrize("block", range(0, CLUSTERS // 2, BLOCK))
-def test_after_failed_bindings_and_restarts_every_gang_that_fits_becomes_whole(block: int) -> None:
-    for seed in range(20_000 + block, 20_000 + block + BLOCK):
-        dice = random.Random(seed)
-        simulation = Troubled(dice)
-        for obj in objects(dice):
-            simulation.observe(simulation.objects.create(obj, "objects"))
-            if dice.random() < 0.3:
-                # One round only: some members are bound, the bindings of others failed.
-                for decision in simulation.scheduler.step(simulation.now):
-                    simulation.carry_out(decision)
-            if dice.random() < 0.15:
-                simulation = simulation.restarted_process()
-            assert simulation.state.check() == [], f"seed {seed}"
-        simulation.failing = 0.0
-        simulation.settle()
-        assert simulation.fits_again() == [], f"seed {seed}"
+@every_seed(range(20_000, 20_000 + CLUSTERS // 2), each=BLOCK)
+def test_after_failed_bindings_and_restarts_every_gang_that_fits_becomes_whole(seed: int) -> None:
+    dice = random.Random(seed)
+    simulation = Troubled(dice)
+    for obj in objects(dice):
+        simulation.observe(simulation.objects.create(obj, "objects"))
+        if dice.random() < 0.3:
+            # One round only: some members are bound, the bindings of others failed.
+            for decision in simulation.scheduler.step(simulation.now):
+                simulation.carry_out(decision)
+        if dice.random() < 0.15:
+            simulation = simulation.restarted_process()
         assert simulation.state.check() == [], f"seed {seed}"
+    simulation.failing = 0.0
+    simulation.settle()
+    assert simulation.fits_again() == [], f"seed {seed}"
+    assert simulation.state.check() == [], f"seed {seed}"

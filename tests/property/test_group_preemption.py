@@ -11,12 +11,12 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 import msgspec
-import pytest
 
 from scheduler_core.engine.gang.group_preemption import preempt_for_group
 from scheduler_core.engine.gang.preemption import GangPreemption
 from scheduler_core.model.groups.native import parse_native_gang
 from tests.support.builders import make_pod, make_quota
+from tests.support.every import every_seed
 from tests.support.gang_scheduler import GangScheduler
 from tests.support.searches import cases
 
@@ -179,7 +179,6 @@ def fits(world: World, victims: Sequence[Unit], back: Unit, placed: Iterable[tup
     return min(free) >= 0 and world.most(gone) >= len(list(placed))
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
-def test_victims_are_whole_units_lawful_and_as_few_as_needed(batch: int) -> None:
-    for seed in range(batch * PER_BATCH, (batch + 1) * PER_BATCH):
-        assert list(faults(random_world(seed))) == [], f"seed {seed}"
+@every_seed(range(BATCHES * PER_BATCH), each=PER_BATCH)
+def test_victims_are_whole_units_lawful_and_as_few_as_needed(seed: int) -> None:
+    assert list(faults(random_world(seed))) == [], f"seed {seed}"

@@ -7,10 +7,9 @@ import random
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from scheduler_core.simulate.run import run_scenario
 from scheduler_core.simulate.scenario import load_scenarios
+from tests.support.every import every_seed
 from tests.support.searches import cases
 
 Obj = dict[str, Any]
@@ -97,7 +96,7 @@ def allowed(rule: Obj, counts: list[int]) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", range(cases(150)))
+@every_seed(range(cases(150)), each=30)
 def test_groups_are_whole_within_the_nodes_and_under_their_rules(seed: int) -> None:
     plan = Plan(seed)
     (scenario,) = load_scenarios(json.dumps(plan.scenario()))
@@ -121,7 +120,7 @@ def test_groups_are_whole_within_the_nodes_and_under_their_rules(seed: int) -> N
                 assert allowed(constraints["node"], list(below.values()))
 
 
-@pytest.mark.parametrize("seed", range(0, 150, 15))
+@every_seed(range(0, 150, 15))
 def test_the_same_scenario_comes_out_the_same(seed: int) -> None:
     (scenario,) = load_scenarios(json.dumps(Plan(seed).scenario()))
     assert run_scenario(scenario) == run_scenario(scenario)

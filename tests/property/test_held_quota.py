@@ -148,7 +148,7 @@ class World:
                 self.vain[hold.namespace] = max(rest, self.vain.get(hold.namespace, 0.0))
 
 
-@pytest.mark.parametrize("block", range(0, WORLDS, BLOCK))
+@pytest.mark.parametrize("block", range(0, WORLDS, BLOCK), ids="seeds from {}".format)
 def test_held_quota_stays_lawful_and_ends(block: int) -> None:
     held = refused = 0
     for seed in range(block, block + BLOCK):

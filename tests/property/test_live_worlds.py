@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from scheduler_core.answers.run_result import run
 from scheduler_core.model.kinds import PODS, PRIORITY_CLASSES, Resource
@@ -16,6 +15,7 @@ from scheduler_core.model.watched import WATCHED
 from scheduler_core.simulate.kinds import full_name
 from scheduler_core.simulate.objects import key_of
 from scheduler_core.simulate.world import Simulation
+from tests.support.every import every_seed
 from tests.support.searches import cases
 from tests.support.worlds.generate import live
 
@@ -43,7 +43,7 @@ def holds_a_node(pod: Any) -> bool:
     return bool(pod["spec"].get("nodeName")) and not ended and "deletionTimestamp" not in pod["metadata"]
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@every_seed(range(WORLDS), each=5)
 def test_lists_read_at_once_give_the_same_decisions(seed: int) -> None:
     lists, now = stored(seed)
     together, alone = Simulation(now=now), Simulation(now=now)

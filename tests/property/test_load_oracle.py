@@ -8,7 +8,6 @@ import random
 from typing import Any
 
 import numpy as np
-import pytest
 
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.status import Code
@@ -21,6 +20,7 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import EventKind
 from scheduler_core.state.trial import Trial
 from tests.support.builders import make_node, make_pod
+from tests.support.every import every_seed
 from tests.support.load_builders import NOW, condition, load_aware_plugin, make_metric
 from tests.support.oracles import load as oracle
 from tests.support.oracles.load import Oracle, Raw, World
@@ -278,7 +278,7 @@ def answers(
     return verdicts, {name: int(scores[slot]) for name, slot in alive.items()}, sums
 
 
-@pytest.mark.parametrize("seed", range(cases(120)))
+@every_seed(range(cases(120)), each=30)
 def test_columns_equal_the_slow_oracle_after_every_change(seed: int) -> None:
     rng = random.Random(seed)
     args = [some_args(rng) for _ in range(2)]

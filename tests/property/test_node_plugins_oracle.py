@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from scheduler_core.config import default_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
@@ -40,6 +39,7 @@ from scheduler_core.plugins.volumes.volume_zone import VolumeZone
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import EventKind
 from tests.support.asking import cycle_for, points, verdicts
+from tests.support.every import every_seed
 from tests.support.oracles import nodes as oracle
 from tests.support.oracles import volumes
 from tests.support.oracles.nodes import Raw, World
@@ -348,7 +348,7 @@ def refusal(plugin: Any, world: World, pod: Raw) -> str:
 VOLUME_PLUGINS = (VolumeRestrictions, VolumeZone, VolumeBinding, NodeVolumeLimits)
 
 
-@pytest.mark.parametrize("seed", range(cases(120)))
+@every_seed(range(cases(120)), each=30)
 def test_filters_say_what_the_oracle_says(seed: int) -> None:
     cluster = Cluster(seed)
     names = cluster.state.nodes.names
@@ -372,7 +372,7 @@ def test_filters_say_what_the_oracle_says(seed: int) -> None:
             assert part == [wanted[slot] for slot in some], (plugin.name, pod)
 
 
-@pytest.mark.parametrize("seed", range(cases(60)))
+@every_seed(range(cases(60)), each=30)
 def test_a_pod_is_refused_early_when_the_oracle_says_so(seed: int) -> None:
     cluster = Cluster(seed)
     for _ in range(30):
@@ -394,7 +394,7 @@ STRATEGIES = {
 }
 
 
-@pytest.mark.parametrize("seed", range(cases(120)))
+@every_seed(range(cases(120)), each=30)
 def test_scores_are_those_of_the_oracle(seed: int) -> None:
     cluster = Cluster(seed)
     world, names = cluster.world, cluster.state.nodes.names
@@ -423,7 +423,7 @@ def test_scores_are_those_of_the_oracle(seed: int) -> None:
         assert of(ImageLocality()) == [oracle.image_score(world, pod, node) for node in nodes]
 
 
-@pytest.mark.parametrize("seed", range(cases(25)))
+@every_seed(range(cases(25)))
 def test_updated_columns_equal_recomputed_ones(seed: int) -> None:
     """Placements, removals, new nodes and storage between attempts: indexes and caches follow."""
     cluster = Cluster(seed)

@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from scheduler_core.config.load import BUILTIN, load_config
+from tests.support.every import every_seed
 from tests.support.oracles.preemption_audit import Audit
 from tests.support.oracles.random_cluster import random_cluster
 from tests.support.searches import cases
@@ -31,11 +32,10 @@ ON_ONE_NODE: Final = load_config(
 )
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
-def test_preemption_is_lawful_minimal_and_complete(batch: int) -> None:
-    for seed in range(batch * PER_BATCH, (batch + 1) * PER_BATCH):
-        audit = Audit(random_cluster(seed), **MODES[seed % len(MODES)]).play()
-        assert not audit.faults, f"seed {seed}: {audit.faults[0]}"
+@every_seed(range(BATCHES * PER_BATCH), each=PER_BATCH)
+def test_preemption_is_lawful_minimal_and_complete(seed: int) -> None:
+    audit = Audit(random_cluster(seed), **MODES[seed % len(MODES)]).play()
+    assert not audit.faults, f"seed {seed}: {audit.faults[0]}"
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,8 @@ def test_clusters_that_found_a_fault(seed: int) -> None:
     assert Audit(random_cluster(seed), **MODES[seed % len(MODES)]).play().faults == []
 
 
-@pytest.mark.parametrize("batch", range(BATCHES_ON_ONE_NODE))
-def test_on_one_node_too(batch: int) -> None:
-    for seed in range(batch * PER_BATCH, (batch + 1) * PER_BATCH):
-        mode = MODES[seed % len(MODES)]
-        audit = Audit(random_cluster(100_000 + seed), **mode, config=ON_ONE_NODE, across=False).play()
-        assert not audit.faults, f"seed {seed}: {audit.faults[0]}"
+@every_seed(range(BATCHES_ON_ONE_NODE * PER_BATCH), each=PER_BATCH)
+def test_on_one_node_too(seed: int) -> None:
+    mode = MODES[seed % len(MODES)]
+    audit = Audit(random_cluster(100_000 + seed), **mode, config=ON_ONE_NODE, across=False).play()
+    assert not audit.faults, f"seed {seed}: {audit.faults[0]}"

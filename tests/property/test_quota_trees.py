@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.quotas.quota_group import parse_quota_group
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.policy import admit
 from scheduler_core.simulate import Simulation
+from tests.support.every import every_seed
 from tests.support.quota_trees import GPU, Tree, random_tree
 from tests.support.searches import cases
 
@@ -30,7 +29,7 @@ def _put(ledger: QuotaLedger, tree: Tree, dice: random.Random) -> None:
             ledger.put_quota(parse_elastic_quota(raw))
 
 
-@pytest.mark.parametrize("seed", range(LEDGERS))
+@every_seed(range(LEDGERS), each=40)
 def test_admission_equals_the_oracle(seed: int) -> None:
     dice = random.Random(seed)
     tree, ledger = random_tree(dice), QuotaLedger()
@@ -136,7 +135,7 @@ class World:
             assert list(self.tree.wrongs(namespace, size, before, victims)) == []
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@every_seed(range(WORLDS), each=20)
 def test_no_guarantee_is_lost(seed: int) -> None:
     world = World(seed)
     for _ in range(25):

@@ -46,7 +46,7 @@ BLOCK = 25
 OUT: Final = Path(__file__).parents[2] / "build" / "worlds"
 
 
-@pytest.mark.parametrize("block", range(0, WORLDS, BLOCK))
+@pytest.mark.parametrize("block", range(0, WORLDS, BLOCK), ids="seeds from {}".format)
 def test_a_fresh_scheduler_would_change_nothing(block: int, tmp_path: Path) -> None:
     told = []
     for seed in range(block, min(block + BLOCK, WORLDS)):

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from scheduler_core.engine.events import put_object, remove_object
@@ -22,6 +21,7 @@ from scheduler_core.state.placed.grid import EMPTY
 from scheduler_core.state.trial import Trial
 from scheduler_core.state.unplaced import IGNORED_SECONDS
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+from tests.support.every import every_seed
 from tests.support.searches import cases
 
 NODES = ("n0", "n1", "n2")
@@ -275,7 +275,7 @@ def nonzero(amounts: Any) -> dict[str, int]:
     return {name: value for name, value in amounts.items() if value}
 
 
-@pytest.mark.parametrize("seed", range(cases(60)))
+@every_seed(range(cases(60)), each=20)
 def test_a_history_ends_as_if_told_at_once(seed: int) -> None:
     history = History(seed)
     for _ in range(STEPS):
@@ -295,7 +295,7 @@ def not_known(history: History, item: Any) -> bool:
     return history.state.nodes.names[item.slot] not in history.nodes
 
 
-@pytest.mark.parametrize("seed", range(cases(60)))
+@every_seed(range(cases(60)), each=20)
 def test_a_trial_leaves_nothing_behind(seed: int) -> None:
     history = History(1000 + seed)
     for _ in range(40):

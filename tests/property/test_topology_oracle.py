@@ -24,6 +24,7 @@ from scheduler_core.topology.problem import pose
 from scheduler_core.topology.question import fault, pose_question
 from scheduler_core.topology.reach import any_placement
 from scheduler_core.topology.tree import Tree, build
+from tests.support.every import every_seed
 from tests.support.searches import cases
 
 INSTANCES = cases(600, "MUSTER_ORACLE_INSTANCES", least=200)
@@ -296,7 +297,7 @@ def combine(
     return final
 
 
-@pytest.mark.parametrize("seed", range(INSTANCES // 5))
+@every_seed(range(INSTANCES // 5), each=40)
 def test_pruning_and_closed_forms_lose_nothing_on_larger_trees(seed: int) -> None:
     rng = np.random.default_rng(seed)
     depth, nodes = int(rng.integers(1, 4)), int(rng.integers(10, 41))

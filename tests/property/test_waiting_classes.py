@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
-
 from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
@@ -19,6 +17,7 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
+from tests.support.every import every_seed
 from tests.support.searches import cases
 
 CONFIG = muster_config()
@@ -161,18 +160,18 @@ def play(cluster: Cluster, one: Scheduler, other: Scheduler) -> None:
     assert not one.state.check()
 
 
-@pytest.mark.parametrize("seed", range(CLUSTERS))
+@every_seed(range(CLUSTERS), each=25)
 def test_the_index_starts_the_same_pods_as_asking_every_class(seed: int) -> None:
     play(Cluster(seed), indexed(), walking())
 
 
-@pytest.mark.parametrize("seed", range(CLUSTERS))
+@every_seed(range(CLUSTERS), each=25)
 def test_classes_start_as_if_every_pod_were_tried(seed: int) -> None:
     """Without evictions: the next of a class might wait for who leaves, where the first one had not."""
     play(Cluster(seed, evicting=False), indexed(), one_by_one())
 
 
-@pytest.mark.parametrize("seed", range(CLUSTERS))
+@every_seed(range(CLUSTERS), each=25)
 def test_nobody_waits_who_would_start_if_tried(seed: int) -> None:
     """After a random number of steps everybody who waits is tried: nobody starts, evicts or is nominated."""
     cluster, made, now = Cluster(seed), indexed(), 1.0

@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("portion", range(_PORTIONS))
+@pytest.mark.parametrize("portion", range(_PORTIONS), ids=f"one seed of {_PORTIONS}, from {{}}".format)
 def test_what_if_says_what_the_running_scheduler_does(portion: int, record_property: Callable) -> None:
     seeds = range(portion, _WORLDS, _PORTIONS)
     told, happens = other_outcomes(seeds, record_property)

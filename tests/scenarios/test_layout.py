@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from tests.support.every import assert_no_faults
 
 COLUMNS = 110
-FILES = sorted(Path(__file__).parent.glob("*/*.yaml"))
+FOLDER = Path(__file__).parent
+FILES = sorted(FOLDER.glob("*/*.yaml"))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_lines_are_short_enough_to_read(path: Path) -> None:
+def test_lines_are_short_enough_to_read() -> None:
     # A single long word, such as the path of a field, cannot be broken.
-    long = [
-        number
-        for number, line in enumerate(path.read_text().splitlines(), 1)
+    assert FILES
+    assert_no_faults(
+        f"{path.relative_to(FOLDER)}:{number}: {len(line)} columns, at most {COLUMNS}: {line.strip()[:40]}..."
+        for path in FILES
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if len(line) > COLUMNS and " " in line.strip(" #")
-    ]
-    assert long == []
+    )

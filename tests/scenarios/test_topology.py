@@ -31,7 +31,7 @@ def expected_of(path: Path) -> dict[str, Any]:
 
 def tree_of(path: Path) -> tuple[list[str], dict[str, Path_]]:
     """The level names, and for every node the names of the units from the top down to it."""
-    objects = yaml.safe_load(path.read_text())["objects"]
+    objects = yaml.load(path.read_text(), yaml.CSafeLoader)["objects"]
     data = next(obj["data"] for obj in objects if obj["kind"] == "ConfigMap")
 
     def walk(below: dict[str, Any], above: Path_) -> Iterator[Path_]:

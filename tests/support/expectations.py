@@ -20,4 +20,4 @@ def expectation(text: str, title: str) -> Any:
         raise ValueError(f"{len(heads)} comments '# {title}:', expected one")
     below = lines[heads[0] + 1 :]
     count = next((n for n, line in enumerate(below) if not line.startswith(_INDENT)), len(below))
-    return yaml.safe_load("\n".join(line.removeprefix(_INDENT) for line in below[:count]))
+    return yaml.load("\n".join(line.removeprefix(_INDENT) for line in below[:count]), yaml.CSafeLoader)

@@ -31,7 +31,7 @@ _NEW_AT_ONCE: Final = 200
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("portion", range(_PORTIONS))
+@pytest.mark.parametrize("portion", range(_PORTIONS), ids=f"one seed of {_PORTIONS}, from {{}}".format)
 def test_every_fix_starts_the_work_and_no_smaller_one_does(portion: int, record_property: Callable) -> None:
     told, waiting, fixes = wrong_fixes(range(portion, _WORLDS, _PORTIONS))
     record_property("waiting", waiting)

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
-import pytest
 import yaml
 
 from scheduler_core.answers.snapshot.anonymous import Pseudonyms, anonymous
@@ -16,6 +15,7 @@ from scheduler_core.answers.snapshot.document import SnapshotOptions, scenario_d
 from scheduler_core.answers.snapshot.plain import plain
 from scheduler_core.model.names import PREEMPTED_BY
 from scheduler_core.simulate import Simulation, load_scenarios, run_scenario
+from tests.support.every import every_seed
 from tests.support.searches import cases
 from tests.support.situations import GPU, cluster, node, pod, quota
 from tests.support.worlds.generate import live
@@ -50,14 +50,14 @@ def bound(simulation: Simulation) -> dict[str, str]:
     return {pod.key: pod.node_name for pod in simulation.state.pods.values() if pod.assigned}
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@every_seed(range(WORLDS), each=8)
 def test_a_snapshot_decides_as_the_cluster(seed: int) -> None:
     base = world(seed)
     document = scenario_document(base, "", SnapshotOptions())
     assert played(document, base.config) == bound(base.copy())
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@every_seed(range(WORLDS), each=8)
 def test_a_snapshot_under_pseudonyms_decides_as_the_cluster_and_tells_no_name(seed: int) -> None:
     base = world(seed)
     document = scenario_document(base, "", SnapshotOptions(key=KEY))

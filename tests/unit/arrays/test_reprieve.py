@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from scheduler_core.arrays.reprieve import minimal_subset, reprieve_order
+from tests.support.every import every_seed
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every_seed(range(20))
 def test_the_order_is_by_stage_then_protection_then_importance(seed: int) -> None:
     rng = random.Random(seed)
     size = rng.randint(1, 9)
@@ -21,7 +20,7 @@ def test_the_order_is_by_stage_then_protection_then_importance(seed: int) -> Non
     assert reprieve_order([place]).tolist() == sorted(range(size), key=lambda i: -place[i])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every_seed(range(20))
 def test_nothing_that_is_left_can_be_spared(seed: int) -> None:
     rng = random.Random(seed)
     amounts = [rng.randint(1, 5) for _ in range(rng.randint(1, 9))]

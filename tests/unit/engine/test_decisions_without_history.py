@@ -9,8 +9,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from tests.support.builders import (
     Builder,
@@ -21,6 +19,7 @@ from tests.support.builders import (
     make_pod,
     make_quota,
 )
+from tests.support.every import every_seed
 from tests.support.gang_scheduler import GangScheduler
 from tests.support.searches import cases
 
@@ -150,7 +149,7 @@ class World:
         return told(decisions), fresh
 
 
-@pytest.mark.parametrize("seed", range(cases(10)))
+@every_seed(range(cases(10)), each=2)
 def test_a_scheduler_with_a_history_decides_as_one_without(seed: int) -> None:
     world = World(seed)
     for _ in range(40):

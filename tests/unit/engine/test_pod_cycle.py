@@ -20,6 +20,7 @@ from scheduler_core.model.writes import Bind
 from scheduler_core.plugins.priority_sort import PrioritySort
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_node, make_pod
+from tests.support.every import every_seed
 
 
 class Plugin:
@@ -349,7 +350,7 @@ def expected(state: ClusterState, plugins: list[Any], pod: PodBuilder, cycle: An
 
 
 @pytest.mark.parametrize("normalizing", [None, *Scope], ids=lambda scope: scope.value if scope else "plain")
-@pytest.mark.parametrize("seed", range(6))
+@every_seed(range(6))
 def test_the_best_node_is_the_best_of_all_however_it_was_found(seed: int, normalizing: Scope | None) -> None:
     rng = random.Random(seed)
     plugins = [Rules(scope, normalizes=scope is normalizing) for scope in Scope]

@@ -36,7 +36,9 @@ ANSWERS: list[tuple[str, int, Any, type[ApiError]]] = [
 ]
 
 
-@pytest.mark.parametrize(("code", "body", "kind"), [a[1:] for a in ANSWERS], ids=[a[0] for a in ANSWERS])
+@pytest.mark.parametrize(
+    ("code", "body", "kind"), [a[1:] for a in ANSWERS], ids=[f"answer {a[0]}" for a in ANSWERS]
+)
 def test_an_answer_has_a_type(code: int, body: Any, kind: type[ApiError]) -> None:
     raw = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
     error = error_from_status(code, raw, method="GET", path="/x")

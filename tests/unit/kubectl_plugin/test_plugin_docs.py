@@ -15,6 +15,7 @@ from kubectl_plugin.elasticquota import elasticquota
 from kubectl_plugin.podgroup import podgroup
 from tests.support.documents import PAGES
 from tests.support.documents import commands as documented
+from tests.support.every import every_case
 
 TEXT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
 
@@ -45,7 +46,7 @@ def test_every_command_is_documented(name: str) -> None:
     assert name in TEXT
 
 
-@pytest.mark.parametrize("flag", sorted(FLAGS))
+@every_case("flag", sorted(FLAGS))
 def test_every_flag_is_documented(flag: str) -> None:
     assert f"`{flag}`" in TEXT
 
@@ -70,7 +71,7 @@ def test_every_column_is_documented(column: str) -> None:
     assert f"\n| {column} | " in TEXT
 
 
-@pytest.mark.parametrize(("name", "command"), ALL)
+@every_case("name, command", ALL, lambda case: case[0])
 def test_every_command_and_flag_has_a_line_of_help(name: str, command: click.Command) -> None:
     assert command.help
     for param in command.params:

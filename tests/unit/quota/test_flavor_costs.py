@@ -13,6 +13,7 @@ from scheduler_core.quota.fair_shares import share_of
 from scheduler_core.quota.flavor_costs import FlavorCosts
 from scheduler_core.quota.ledger import QuotaLedger
 from tests.support.builders import make_quota
+from tests.support.every import every_seed
 from tests.support.fair_model import Model, Work, quota_of
 
 GPU = "nvidia.com/gpu"
@@ -86,7 +87,7 @@ def test_the_order_weighs_what_is_borrowed() -> None:
     assert order.place("lender", {GPU: 1, HOT: 1}) == (0,)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@every_seed(range(150))
 def test_fair_moves_by_cost_come_to_rest(seed: int) -> None:
     dice = random.Random(seed)
     hot, total = "flavor.muster.dev/hot", "example.com/card"

@@ -11,7 +11,6 @@ import random
 from typing import Any
 
 import numpy as np
-import pytest
 
 from scheduler_core.load.spec import Estimation, LoadSpec, Thresholds
 from scheduler_core.model.selectors import IN, Requirement, Selector
@@ -32,6 +31,7 @@ from tests.support.builders import (
     make_pod,
     make_quota,
 )
+from tests.support.every import every_seed
 from tests.support.load_builders import NOW, condition, make_metric
 from tests.support.storage_builders import make_claim, make_class, make_csi_node, make_volume
 
@@ -451,7 +451,7 @@ def differing(known: Any, fresh: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", range(12))
+@every_seed(range(12), each=4)
 def test_answers_do_not_depend_on_the_history(seed: int) -> None:
     world = World(seed)
     for name in NODES[:3]:

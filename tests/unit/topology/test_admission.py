@@ -28,7 +28,7 @@ def said(
     ("constraints", "size", "text"),
     [
         pytest.param({"node": {"min": 5, "max": 3}}, 8, "node.min=5 exceeds node.max=3", id="min above max"),
-        pytest.param({"node": {"factor": 4}}, 10, "the size 10 is not a multiple of node.factor=4", id="4"),
+        pytest.param({"node": {"factor": 4}}, 10, "the size 10 is not a multiple of node.factor=4", id="4s"),
         pytest.param({"node": {"partitions": 9}}, 8, "node.partitions=9 exceeds the size 8", id="parts"),
         pytest.param(
             {"node": {"min": 3, "max": 4}}, 5,

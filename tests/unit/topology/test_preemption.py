@@ -6,13 +6,13 @@ from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from scheduler_core.topology.constraints import parse_rules
 from scheduler_core.topology.placer import Infeasible, can_place
 from scheduler_core.topology.preemption import GroupPreemption, Victim, choose_victims
 from scheduler_core.topology.tree import Tree, build
+from tests.support.every import every_seed
 
 TREE = build(("rack", "node"), [(f"rack-{node // 2}", f"node-{node}") for node in range(4)])
 
@@ -78,7 +78,7 @@ def is_enough(
     return can_place(tree, frees(frozenset(gone)), 6, rules)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_seed(range(40))
 def test_the_choice_is_the_fewest_and_cheapest_of_all_sets(seed: int) -> None:
     rng = np.random.default_rng(seed)
     freed = rng.integers(0, 3, (5, 4)).tolist()

@@ -14,7 +14,7 @@ from scheduler_core.answers.doctor.crds import FIELDS, check_crd, crd_name
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, Resource
 
 CRDS = Path(__file__).parents[4] / "charts" / "muster" / "crds"
-READ = (yaml.safe_load(file.read_text()) for file in CRDS.glob("*.yaml"))
+READ = (yaml.load(file.read_text(), yaml.CSafeLoader) for file in CRDS.glob("*.yaml"))
 CHART = {crd["metadata"]["name"]: crd for crd in READ}
 
 

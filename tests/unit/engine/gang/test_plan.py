@@ -23,6 +23,7 @@ from scheduler_core.engine.gang.plan import (
     still_possible,
 )
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+from tests.support.every import every_seed
 from tests.support.gang_scheduler import GangScheduler, member
 
 NOW = 1000.0
@@ -134,7 +135,7 @@ def sizes_of(rng: random.Random, *, equal: bool) -> list[tuple[int, int]]:
     return [one if equal else (rng.randint(1, 3), rng.randint(0, 3)) for _ in range(number)]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_seed(range(40))
 def test_seats_on_empty_nodes_are_those_with_most_room_now(seed: int) -> None:
     world = World(seed)
     sizes = sizes_of(world.rng, equal=False)
@@ -146,7 +147,7 @@ def test_seats_on_empty_nodes_are_those_with_most_room_now(seed: int) -> None:
         assert plan is None or plan.start == 0.0
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_seed(range(60))
 def test_the_moment_is_the_first_at_which_enough_has_ended(seed: int) -> None:
     world = World(1000 + seed)
     sizes = sizes_of(world.rng, equal=True)
@@ -160,7 +161,7 @@ def test_the_moment_is_the_first_at_which_enough_has_ended(seed: int) -> None:
         assert (None if plan is None else (told(plan), plan.start)) == expected
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_seed(range(60))
 def test_seats_that_are_held_stay_where_they_will_do_at_the_first_moment(seed: int) -> None:
     world = World(3000 + seed)
     members = world.members((2, 0), (1, 1))
@@ -186,7 +187,7 @@ def test_seats_that_are_held_stay_where_they_will_do_at_the_first_moment(seed: i
             assert told(found) == (told(GangPlan(tuple(seats))) if will_do else told(first))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@every_seed(range(30))
 def test_who_has_ended_by_a_moment(seed: int) -> None:
     """Those who leave anyhow are not told: their room is free to come for everybody."""
     world = World(2000 + seed)
@@ -278,7 +279,7 @@ def test_seats_are_held_where_nodes_are_there_that_are_nominated() -> None:
 # What has to be kept beside what ends
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every_seed(range(20))
 def test_what_is_kept_and_what_ends_are_together_what_is_asked(seed: int) -> None:
     rng = random.Random(seed)
     seats = [

@@ -6,11 +6,10 @@ import itertools
 import random
 from typing import Any
 
-import pytest
-
 from scheduler_core.engine.decisions import Evicted
 from scheduler_core.engine.gang.preemption import blocks_of
 from tests.support.builders import PodBuilder, make_budget, make_group, make_node, make_pod, make_quota
+from tests.support.every import every_seed
 from tests.support.gang_scheduler import GangScheduler, evicted, member, placed
 
 
@@ -199,7 +198,7 @@ def seated(free: list[int], members: int, cpu: int) -> bool:
     return sum(room // cpu for room in free) >= members
 
 
-@pytest.mark.parametrize("seed", range(25))
+@every_seed(range(25))
 def test_victims_are_enough_and_none_of_them_can_be_spared(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.randint(2, 5) for _ in range(rng.randint(1, 3))]

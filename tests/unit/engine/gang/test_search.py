@@ -11,6 +11,7 @@ import pytest
 from scheduler_core.engine.gang.members import largest_share
 from scheduler_core.engine.gang.search import MOST_DOMAINS, first_slots, shared_topology_keys
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
+from tests.support.every import every_seed
 from tests.support.gang_scheduler import GangScheduler, member, placed
 
 # (CPUs, disk)
@@ -29,7 +30,7 @@ def feasible(nodes: list[Size], members: list[Size], need: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_seed(range(60))
 def test_a_gang_starts_where_there_is_a_way(seed: int) -> None:
     rng = random.Random(seed)
     nodes = [(rng.randint(1, 4), rng.choice(("ssd", "hdd"))) for _ in range(rng.randint(2, 3))]

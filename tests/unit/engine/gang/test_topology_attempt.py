@@ -27,6 +27,7 @@ from scheduler_core.framework.status import Diagnosis, Status, unschedulable
 from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
 from scheduler_core.topology.placer import Infeasible
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
+from tests.support.every import every_seed
 from tests.unit.engine.test_pod_cycle import Rig
 from tests.unit.engine.topology_scheduler import TopologyScheduler, member, members, nodes, why
 
@@ -66,7 +67,7 @@ def names(outcome: GangOutcome) -> list[str]:
 # A PodGroup starts with as many as its constraints allow, and at least minMembers
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_seed(range(40))
 def test_as_many_as_one_rack_holds_start_if_they_are_enough(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.randint(0, 3) for _ in range(6)]
@@ -275,7 +276,7 @@ def refused(text: str) -> Diagnosis:
     return Diagnosis(0, unschedulable(text), plugins=frozenset({"Somebody"}))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@every_seed(range(30))
 def test_a_group_goes_where_filters_let_it_whatever_they_refuse(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,7 +380,7 @@ def test_members_are_ranked_along_the_tree_with_their_writes() -> None:
     assert record.idle[1].tolist() == [1, 1, 1], "whatever is used now"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every_seed(range(20))
 def test_members_take_their_leaves_layer_by_layer(seed: int) -> None:
     rng = random.Random(seed)
     added = [rng.randint(0, 3) for _ in range(5)]

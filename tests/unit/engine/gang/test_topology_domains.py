@@ -19,6 +19,7 @@ from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.topology import Domain
 from tests.support.builders import PodBuilder, make_node, make_pod
+from tests.support.every import every_seed
 
 KEY = "rack"
 
@@ -41,7 +42,7 @@ def member(number: int, cpu: int = 1) -> PodBuilder:
     return pod.spec(schedulingGroup={"podGroupName": "g"})
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_seed(range(60))
 def test_a_group_takes_the_domain_that_an_exhaustive_look_finds_best(seed: int) -> None:
     rng = random.Random(seed)
     nodes = [(rng.choice(["r0", "r1", "r2", ""]), rng.randint(0, 3)) for _ in range(7)]

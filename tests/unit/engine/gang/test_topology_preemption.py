@@ -20,6 +20,7 @@ from tests.support.builders import (
     make_pod,
     make_quota,
 )
+from tests.support.every import every_seed
 from tests.unit.engine.topology_scheduler import TopologyScheduler, gone, member, members, nodes
 
 ONE_RACK = '{"rack": {"type": "pack", "hard": true}}'
@@ -63,7 +64,7 @@ def holds(free: list[int], number: int, *, one_rack: bool) -> bool:
 # By priority
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_seed(range(40))
 def test_the_fewest_and_cheapest_groups_go_that_make_room(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.randint(1, 3) for _ in range(4)]
@@ -214,7 +215,7 @@ def borrower(number: int, slot: int, priority: int = 0, start: float = 0.0, **mo
     return pod.started(start or number + 1).on(f"n{slot}").labels(**more)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_seed(range(40))
 def test_borrowed_room_is_reclaimed_as_far_as_it_is_needed(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.randint(1, 3) for _ in range(4)]

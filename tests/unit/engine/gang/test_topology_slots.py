@@ -11,6 +11,7 @@ import pytest
 from scheduler_core.engine.gang.topology_slots import Slots, leaf_capacity, slots_for
 from scheduler_core.framework.status import Code, Status
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+from tests.support.every import every_seed
 from tests.unit.engine.topology_scheduler import TopologyScheduler, member
 
 
@@ -31,7 +32,7 @@ def nominate(made: TopologyScheduler, name: str, node: str, cpu: int, priority: 
     made.state.nominations.put(pod, node, made.state.vector(pod))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_seed(range(40))
 def test_slots_are_what_is_left_by_the_largest_request(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.randint(1, 9) for _ in range(4)]

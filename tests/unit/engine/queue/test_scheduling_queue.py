@@ -18,6 +18,7 @@ from scheduler_core.engine.queue.scheduling_queue import (
 from scheduler_core.engine.queue.unit import Part, QueuedUnit
 from scheduler_core.state.events import ClusterEvent, EventKind
 from tests.support.builders import make_pod
+from tests.support.every import every_seed
 from tests.support.kept import entries
 
 QUOTA = ClusterEvent(EventKind.QUOTA)
@@ -129,7 +130,7 @@ def test_a_removed_unit_is_nowhere() -> None:
     assert setting.queue.units == {}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_seed(range(40))
 def test_random_histories_keep_every_unit_in_one_part(seed: int) -> None:
     rng, setting, now = random.Random(seed), Setting(), 0.0
     queue = setting.queue

@@ -6,8 +6,6 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-import pytest
-
 from scheduler_core.engine.queue.requeue import Wake
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import Part, QueuedUnit
@@ -15,6 +13,7 @@ from scheduler_core.engine.queue.waiting_table import Concern
 from scheduler_core.framework.queueing.hints import EVERYBODY
 from scheduler_core.state.events import ClusterEvent, EventKind
 from tests.support.builders import make_pod
+from tests.support.every import every_seed
 
 EVENTS = {"Quota": ClusterEvent(EventKind.QUOTA), "Fit": ClusterEvent(EventKind.NODE_ADD)}
 TRIED = "being tried"
@@ -136,7 +135,7 @@ class SlowQueue:
         return len(woken)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_seed(range(60))
 def test_every_move_is_that_of_the_slow_queue(seed: int) -> None:
     rng, now, closed = random.Random(seed), 0.0, set[str]()
     slow = SlowQueue(closed)

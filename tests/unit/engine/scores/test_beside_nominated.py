@@ -9,10 +9,11 @@ import pytest
 from scheduler_core.engine.scores.node_scores import INFEASIBLE
 from scheduler_core.framework.status import unschedulable
 from tests.support.builders import make_node, make_pod
+from tests.support.every import every_seed
 from tests.support.gang_scheduler import GangScheduler
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_seed(range(60))
 def test_a_pod_takes_its_own_node_or_the_best_one_that_is_not_nominated(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [(rng.randint(1, 5), rng.randint(1, 5)) for _ in range(rng.randint(1, 4))]

@@ -22,6 +22,7 @@ from scheduler_core.model.writes import Bind
 from scheduler_core.plugins.priority_sort import PrioritySort
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_node, make_pod
+from tests.support.every import every_seed
 
 
 class Meter:
@@ -148,7 +149,7 @@ class Bench:
 
 
 @pytest.mark.parametrize("normalizes", [False, True], ids=["plain", "by what is feasible"])
-@pytest.mark.parametrize("seed", range(12))
+@every_seed(range(12))
 def test_runs_of_equal_pods_with_all_that_may_come_between(seed: int, normalizes: bool) -> None:
     """Runs are long enough for levels; what makes a level stale happens in and between them."""
     rng = random.Random(seed)

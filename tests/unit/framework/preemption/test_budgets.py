@@ -12,6 +12,7 @@ from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import BudgetBuilder, make_budget, make_node, make_pod
+from tests.support.every import every_seed
 
 
 def budget(name: str = "b", app: str = "web", *, allowed: int = 0, namespace: str = "a") -> BudgetBuilder:
@@ -101,7 +102,7 @@ def test_beyond(pods: list[Pod], budgets: list[PodDisruptionBudget], expected: l
     assert violating(pods[::-1], budgets) == expected[::-1]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@every_seed(range(30))
 def test_lanes_are_as_if_each_were_alone(seed: int) -> None:
     rng = random.Random(seed)
     keys = ("app", "tier")

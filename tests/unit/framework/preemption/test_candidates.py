@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
-import pytest
 
 from scheduler_core.framework.preemption.candidates import CandidateSelection
 from scheduler_core.framework.preemption.cost_bounds import Cost
@@ -15,6 +14,7 @@ from scheduler_core.framework.preemption.dry_run import Candidate, DisruptedGang
 from scheduler_core.framework.preemption.loans import loans_of
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
+from tests.support.every import every_seed
 from tests.unit.framework.preemption.candidates import WIDTH, Given, Runs, some
 from tests.unit.framework.preemption.test_cross_node import Slow
 
@@ -60,56 +60,54 @@ def gangs_of(rng: random.Random, chosen: list[Runs]) -> list[list[Runs]]:
     return list(members.values())
 
 
-@pytest.mark.parametrize("batch", range(5))
-def test_wholes_are_priced_and_lawful_as_a_slow_reading_says(batch: int) -> None:
-    for seed in range(batch, 200, 5):
-        rng, given, chosen, contended = drawn(seed)
-        gangs = gangs_of(rng, chosen)
-        asked = Asked(given, contended)
-        found = asked.found(chosen, gangs)
-        assert asked.choice.cost(found) == given.cost(chosen, contended), given
-        alone = [[pod] for pod in chosen if not any(pod in gang for gang in gangs)]
-        assert asked.choice.is_lawful(found) is given.lawful(chosen, [*gangs, *alone]), (given, gangs)
-        assert asked.choice.is_lawful(asked.found(chosen)) is given.lawful(chosen), given
+@every_seed(range(200))
+def test_wholes_are_priced_and_lawful_as_a_slow_reading_says(seed: int) -> None:
+    rng, given, chosen, contended = drawn(seed)
+    gangs = gangs_of(rng, chosen)
+    asked = Asked(given, contended)
+    found = asked.found(chosen, gangs)
+    assert asked.choice.cost(found) == given.cost(chosen, contended), given
+    alone = [[pod] for pod in chosen if not any(pod in gang for gang in gangs)]
+    assert asked.choice.is_lawful(found) is given.lawful(chosen, [*gangs, *alone]), (given, gangs)
+    assert asked.choice.is_lawful(asked.found(chosen)) is given.lawful(chosen), given
 
 
-@pytest.mark.parametrize("batch", range(5))
-def test_orders_of_giving_back(batch: int) -> None:
-    for seed in range(batch, 200, 5):
-        rng, given, chosen, contended = drawn(seed)
-        asked = Asked(given, contended)
-        late = given.beyond_budgets(chosen)
-        important = given.order(chosen)[::-1]
-        spared = [pod for pod in important if pod in late], [pod for pod in important if pod not in late]
-        rows = asked.rows(chosen)
-        assert given.names(asked.choice.reprieve_order(rows)) == [pod.name for part in spared for pod in part]
+@every_seed(range(200))
+def test_orders_of_giving_back(seed: int) -> None:
+    rng, given, chosen, contended = drawn(seed)
+    asked = Asked(given, contended)
+    late = given.beyond_budgets(chosen)
+    important = given.order(chosen)[::-1]
+    spared = [pod for pod in important if pod in late], [pod for pod in important if pod not in late]
+    rows = asked.rows(chosen)
+    assert given.names(asked.choice.reprieve_order(rows)) == [pod.name for part in spared for pod in part]
 
-        mask = np.isin(np.arange(WIDTH), contended)
-        order = given.names(asked.choice.reprieve_order_of_all(rows, mask))
-        removal = [*spared[1][::-1], *spared[0][::-1]]
-        if given.loans is None:
-            assert order == [pod.name for pod in removal[::-1]]
-            continue
-        slow, taken = Slow(given, [], contended), list[Runs]()
-        for stage in range(3):
-            for pod in removal:
-                if pod not in taken and slow.may_go(pod, [1] * WIDTH, stage):
-                    slow.gone.append(pod)
-                    taken.append(pod)
-        taken += [pod for pod in removal if pod not in taken]
-        assert order == [pod.name for pod in taken[::-1]], given
+    mask = np.isin(np.arange(WIDTH), contended)
+    order = given.names(asked.choice.reprieve_order_of_all(rows, mask))
+    removal = [*spared[1][::-1], *spared[0][::-1]]
+    if given.loans is None:
+        assert order == [pod.name for pod in removal[::-1]]
+        return
+    slow, taken = Slow(given, [], contended), list[Runs]()
+    for stage in range(3):
+        for pod in removal:
+            if pod not in taken and slow.may_go(pod, [1] * WIDTH, stage):
+                slow.gone.append(pod)
+                taken.append(pod)
+    taken += [pod for pod in removal if pod not in taken]
+    assert order == [pod.name for pod in taken[::-1]], given
 
-        gone = [pod for pod in chosen if rng.random() < 0.7]
-        gangs = gangs_of(rng, gone)
-        alone = [[pod] for pod in gone if not any(pod in gang for gang in gangs)]
-        units = [*gangs, *alone]
-        overdrawn = {
-            name for name in "bcd" if not given.lawful([pod for pod in gone if pod.namespace == name], units)
-        }
-        again = asked.choice.unlawful_first(rows, asked.found(gone, gangs))
-        assert given.names(again) == [
-            pod.name for first in (True, False) for pod in chosen if (pod.namespace in overdrawn) is first
-        ], given
+    gone = [pod for pod in chosen if rng.random() < 0.7]
+    gangs = gangs_of(rng, gone)
+    alone = [[pod] for pod in gone if not any(pod in gang for gang in gangs)]
+    units = [*gangs, *alone]
+    overdrawn = {
+        name for name in "bcd" if not given.lawful([pod for pod in gone if pod.namespace == name], units)
+    }
+    again = asked.choice.unlawful_first(rows, asked.found(gone, gangs))
+    assert given.names(again) == [
+        pod.name for first in (True, False) for pod in chosen if (pod.namespace in overdrawn) is first
+    ], given
 
 
 def test_without_loans_no_order_is_changed() -> None:

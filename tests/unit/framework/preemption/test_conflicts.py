@@ -14,6 +14,7 @@ from scheduler_core.framework.preemption.conflicts import Conflicts
 from scheduler_core.model.names import LABEL_HOSTNAME, LABEL_ZONE
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_node, make_pod
+from tests.support.every import every_seed
 
 KEYS: Final = {"zone": LABEL_ZONE, "host": LABEL_HOSTNAME}
 
@@ -172,46 +173,43 @@ def asked(given: Given, state: ClusterState) -> tuple[Conflicts, dict[int, Runs]
     return Conflicts(state, given.asking.built().obj(), eligible), by_row
 
 
-@pytest.mark.parametrize("batch", range(10))
-def test_nodes_come_in_the_order_of_how_many_must_go(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(batch, 400, 10):
-        rng = random.Random(seed)
-        given = drawn(rng)
-        per_domain, most = rng.choice(((1, 16), (2, 3), (4, 16)))
-        monkeypatch.setattr(conflicts, "PER_DOMAIN", per_domain)
-        monkeypatch.setattr(conflicts, "MOST_NODES", most)
-        state = given.state()
-        found, by_row = asked(given, state)
-        names = state.nodes.names
-        refused = {name for name in given.zones if rng.random() < 0.8}
-        lacks = {name for name in given.zones if rng.random() < 0.4}
+@every_seed(range(400))
+def test_nodes_come_in_the_order_of_how_many_must_go(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    given = drawn(rng)
+    per_domain, most = rng.choice(((1, 16), (2, 3), (4, 16)))
+    monkeypatch.setattr(conflicts, "PER_DOMAIN", per_domain)
+    monkeypatch.setattr(conflicts, "MOST_NODES", most)
+    state = given.state()
+    found, by_row = asked(given, state)
+    names = state.nodes.names
+    refused = {name for name in given.zones if rng.random() < 0.8}
+    lacks = {name for name in given.zones if rng.random() < 0.4}
 
-        def mask(chosen: set[str], names: list[str] = names) -> np.ndarray:
-            return np.array([name in chosen for name in names], dtype=np.bool_)
+    def mask(chosen: set[str], names: list[str] = names) -> np.ndarray:
+        return np.array([name in chosen for name in names], dtype=np.bool_)
 
-        open_ = sorted(
-            (name for name in refused if given.price(name)),
-            key=lambda name: (given.price(name), name in lacks, name),
-        )
-        expected: list[str] = []
-        for name in open_:
-            same = [other for other in expected if given.kind(other) == given.kind(name)]
-            if len(same) < per_domain and len(expected) < most:
-                expected.append(name)
-        told = f"seed {seed}: {given}, {refused}, {lacks}"
-        assert [names[slot] for slot in found.nodes(mask(refused), mask(lacks))] == expected, told
-        for slot, name in enumerate(names):
-            near = given.near(name)
-            assert set(found.leaving(slot)) == {pod.name for pod in near if pod.going}, told
-            order = state.table.removal_order(np.ones(state.table.size, dtype=np.bool_)).tolist()
-            for whole in (False, True):
-                wanted = {pod for pod in near if pod.eligible}
-                if whole:
-                    wanted |= {pod for pod in given.running if pod.eligible and pod.node == name}
-                rows = found.rows(slot, whole_node=whole).tolist()
-                assert [by_row[row] for row in rows] == [by_row[r] for r in order if by_row[r] in wanted], (
-                    told
-                )
+    open_ = sorted(
+        (name for name in refused if given.price(name)),
+        key=lambda name: (given.price(name), name in lacks, name),
+    )
+    expected: list[str] = []
+    for name in open_:
+        same = [other for other in expected if given.kind(other) == given.kind(name)]
+        if len(same) < per_domain and len(expected) < most:
+            expected.append(name)
+    told = f"seed {seed}: {given}, {refused}, {lacks}"
+    assert [names[slot] for slot in found.nodes(mask(refused), mask(lacks))] == expected, told
+    for slot, name in enumerate(names):
+        near = given.near(name)
+        assert set(found.leaving(slot)) == {pod.name for pod in near if pod.going}, told
+        order = state.table.removal_order(np.ones(state.table.size, dtype=np.bool_)).tolist()
+        for whole in (False, True):
+            wanted = {pod for pod in near if pod.eligible}
+            if whole:
+                wanted |= {pod for pod in given.running if pod.eligible and pod.node == name}
+            rows = found.rows(slot, whole_node=whole).tolist()
+            assert [by_row[row] for row in rows] == [by_row[r] for r in order if by_row[r] in wanted], told
 
 
 def test_affinity_of_others_to_the_pod_does_not_keep_it_off() -> None:

@@ -19,6 +19,7 @@ from scheduler_core.framework.preemption.cost_bounds import (
 )
 from scheduler_core.framework.preemption.loans import loans_of
 from scheduler_core.framework.preemption.node_order import CheapestFirst
+from tests.support.every import every_seed
 from tests.unit.framework.preemption.candidates import WIDTH, Given, Runs, Sizes, some
 from tests.unit.framework.preemption.test_lanes import OneNode
 
@@ -70,38 +71,37 @@ def arrays(
     return field, np.array(lacks, dtype=np.int64).T, np.array(ranks, dtype=np.int64)
 
 
-@pytest.mark.parametrize("batch", range(5))
-def test_bounds_are_what_sums_say(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(batch, 150, 5):
-        rng = random.Random(seed)
-        given, lacks, ranks = drawn(rng)
-        block, largest = rng.choice(((1, 2), (2, 3), (64, 1024)))
-        monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", block)
-        monkeypatch.setattr(cost_bounds, "LARGEST_BLOCK", largest)
-        field, deficit, names = arrays(given, lacks, ranks)
-        found = Bounds(field, loans_of(field.table, given.demand(field.table)), deficit, names)
-        blocks = list(found.blocks())
-        expected = {
-            slot: cost
-            for slot in range(given.slots)
-            if (cost := least(given, slot, lacks[slot], lacks, ranks[slot])) is not None
-        }
-        order_ = [int(position) for part, _ in blocks for position in part]
-        told = f"seed {seed}: {given}, {lacks}"
-        assert [(int(found.lanes[p]), found.cost(p)) for p in order_] == sorted(
-            expected.items(), key=lambda item: item[1]
-        ), told
-        assert found.lacking.tolist() == [r for r in range(WIDTH) if any(row[r] for row in lacks)]
-        for number, (part, others) in enumerate(blocks):
-            assert 0 < len(part) <= max(block, largest)
-            if number + 1 < len(blocks):
-                after = found.cost(int(blocks[number + 1][0][0]))
-                before = found.cost(int(part[-1]))
-                assert others is not None, told
-                assert before[: len(others)] <= others <= after, told
-                assert others == after[: len(others)], "as near as is known without looking"
-            else:
-                assert others is None, told
+@every_seed(range(150))
+def test_bounds_are_what_sums_say(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    given, lacks, ranks = drawn(rng)
+    block, largest = rng.choice(((1, 2), (2, 3), (64, 1024)))
+    monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", block)
+    monkeypatch.setattr(cost_bounds, "LARGEST_BLOCK", largest)
+    field, deficit, names = arrays(given, lacks, ranks)
+    found = Bounds(field, loans_of(field.table, given.demand(field.table)), deficit, names)
+    blocks = list(found.blocks())
+    expected = {
+        slot: cost
+        for slot in range(given.slots)
+        if (cost := least(given, slot, lacks[slot], lacks, ranks[slot])) is not None
+    }
+    order_ = [int(position) for part, _ in blocks for position in part]
+    told = f"seed {seed}: {given}, {lacks}"
+    assert [(int(found.lanes[p]), found.cost(p)) for p in order_] == sorted(
+        expected.items(), key=lambda item: item[1]
+    ), told
+    assert found.lacking.tolist() == [r for r in range(WIDTH) if any(row[r] for row in lacks)]
+    for number, (part, others) in enumerate(blocks):
+        assert 0 < len(part) <= max(block, largest)
+        if number + 1 < len(blocks):
+            after = found.cost(int(blocks[number + 1][0][0]))
+            before = found.cost(int(part[-1]))
+            assert others is not None, told
+            assert before[: len(others)] <= others <= after, told
+            assert others == after[: len(others)], "as near as is known without looking"
+        else:
+            assert others is None, told
 
 
 def test_the_first_block_is_as_long_as_its_limit_and_then_they_grow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,35 +167,34 @@ def best_of_all(given: Given, slot: int, lacks: Sizes) -> tuple[Cost, list[Runs]
     return min(ways, key=lambda way: way[0]) if ways else None
 
 
-@pytest.mark.parametrize("batch", range(5))
+@every_seed(range(200))
 def test_flaws_are_offered_only_where_no_set_is_without_them(
-    batch: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Offers come in order of cost, of every node at most one; flawed ones are the best of all sets."""
-    for seed in range(batch, 200, 5):
-        rng = random.Random(5000 + seed)
-        given, lacks, ranks = drawn(rng)
-        monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", rng.choice((1, 2, 64)))
-        found = offers(given, lacks, ranks)
-        told = f"seed {seed}: {given}, {lacks}"
-        assert [cost for cost, _, _ in found] == sorted(cost for cost, _, _ in found), told
-        assert len({slot for _, slot, _ in found}) == len(found), told
-        known = {slot: (cost, names) for cost, slot, names in found}
-        for slot in range(given.slots):
-            best = best_of_all(given, slot, lacks[slot])
-            assert (slot in known) is (best is not None), told
-            if best is None:
-                continue
-            cost, names = known[slot]
-            gone = [pod for pod in given.on(slot) if pod.name in names]
-            assert names == [pod.name for pod in gone][::-1], told
-            assert cost[-1] == ranks[slot]
-            assert given.lawful(gone), told
-            assert given.cost(gone, given.contended(lacks[slot])) == cost[:-1], told
-            if any(cost[:3]):
-                # Where nothing else is told apart the node is.
-                assert cost[:-1] == best[0], told
-            assert best[0] <= cost[:-1], told
+    rng = random.Random(5000 + seed)
+    given, lacks, ranks = drawn(rng)
+    monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", rng.choice((1, 2, 64)))
+    found = offers(given, lacks, ranks)
+    told = f"seed {seed}: {given}, {lacks}"
+    assert [cost for cost, _, _ in found] == sorted(cost for cost, _, _ in found), told
+    assert len({slot for _, slot, _ in found}) == len(found), told
+    known = {slot: (cost, names) for cost, slot, names in found}
+    for slot in range(given.slots):
+        best = best_of_all(given, slot, lacks[slot])
+        assert (slot in known) is (best is not None), told
+        if best is None:
+            continue
+        cost, names = known[slot]
+        gone = [pod for pod in given.on(slot) if pod.name in names]
+        assert names == [pod.name for pod in gone][::-1], told
+        assert cost[-1] == ranks[slot]
+        assert given.lawful(gone), told
+        assert given.cost(gone, given.contended(lacks[slot])) == cost[:-1], told
+        if any(cost[:3]):
+            # Where nothing else is told apart the node is.
+            assert cost[:-1] == best[0], told
+        assert best[0] <= cost[:-1], told
 
 
 def by_order_alone(given: Given, lacks: list[Sizes], ranks: list[int]) -> Found:
@@ -217,16 +216,15 @@ def by_order_alone(given: Given, lacks: list[Sizes], ranks: list[int]) -> Found:
     return sorted(found)
 
 
-@pytest.mark.parametrize("batch", range(5))
+@every_seed(range(150))
 def test_where_no_node_is_decided_exactly_the_order_of_removal_decides(
-    batch: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_order, "MOST_EXACT_LANES", 0)
-    for seed in range(batch, 150, 5):
-        rng = random.Random(9000 + seed)
-        given, lacks, ranks = drawn(rng)
-        monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", rng.choice((1, 2, 64)))
-        assert offers(given, lacks, ranks) == by_order_alone(given, lacks, ranks), f"seed {seed}: {given}"
+    rng = random.Random(9000 + seed)
+    given, lacks, ranks = drawn(rng)
+    monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", rng.choice((1, 2, 64)))
+    assert offers(given, lacks, ranks) == by_order_alone(given, lacks, ranks), f"seed {seed}: {given}"
 
 
 def alike(count: int, *loan: int) -> tuple[Given, list[Sizes]]:

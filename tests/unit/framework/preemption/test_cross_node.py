@@ -14,6 +14,7 @@ from scheduler_core.framework.preemption import cross_node
 from scheduler_core.framework.preemption.cross_node import ClusterCandidates, RemainingLoans
 from scheduler_core.framework.preemption.loans import loans_of
 from tests.support.builders import PodBuilder
+from tests.support.every import every_seed
 from tests.support.gang_scheduler import evicted, placed, rejected
 from tests.unit.framework.preemption.candidates import WIDTH, Given, Runs, Sizes, some
 from tests.unit.framework.preemption.test_stories import asks, budget, outcome, quota, runs, world
@@ -128,7 +129,7 @@ def lawful(pods: Pods, minima: dict[str, int], gone: tuple[str, ...]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_seed(range(40))
 def test_a_min_is_reclaimed_exactly_where_some_lawful_set_suffices(seed: int) -> None:
     """All sets are tried; of the set that goes nobody can be spared."""
     rng = random.Random(seed)
@@ -234,24 +235,23 @@ def mask(contended: list[int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 1024])
-@pytest.mark.parametrize("batch", range(5))
+@every_seed(range(120))
 def test_the_rest_is_taken_from_the_least_important_up(
-    batch: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cross_node, "CHUNK", chunk)
-    for seed in range(batch, 120, 5):
-        rng = random.Random(seed)
-        given = some(rng, most=4)
-        local = [pod for pod in given.running if rng.random() < 0.15]
-        need = tuple(rng.choice((0, 1, 3, 5)) for _ in range(WIDTH))
-        contended = sorted({r for r in range(WIDTH) if need[r] or rng.random() < 0.3})
-        rows = np.array([given.running.index(pod) for pod in local], dtype=np.int64)
-        found = anywhere(given).rest(rows, mask(contended), np.array(need, dtype=np.int64))
-        expected = slow_rest(given, local, contended, need)
-        told = f"seed {seed}: {given}, {local}, {need}, {contended}"
-        assert (found is None) is (expected is None), told
-        if found is not None and expected is not None:
-            assert sorted(given.names(found)) == sorted(pod.name for pod in expected), told
+    rng = random.Random(seed)
+    given = some(rng, most=4)
+    local = [pod for pod in given.running if rng.random() < 0.15]
+    need = tuple(rng.choice((0, 1, 3, 5)) for _ in range(WIDTH))
+    contended = sorted({r for r in range(WIDTH) if need[r] or rng.random() < 0.3})
+    rows = np.array([given.running.index(pod) for pod in local], dtype=np.int64)
+    found = anywhere(given).rest(rows, mask(contended), np.array(need, dtype=np.int64))
+    expected = slow_rest(given, local, contended, need)
+    told = f"seed {seed}: {given}, {local}, {need}, {contended}"
+    assert (found is None) is (expected is None), told
+    if found is not None and expected is not None:
+        assert sorted(given.names(found)) == sorted(pod.name for pod in expected), told
 
 
 def test_a_larger_victim_goes_where_the_least_important_would_end_a_loan_in_vain() -> None:
@@ -267,7 +267,7 @@ def test_a_larger_victim_goes_where_the_least_important_would_end_a_loan_in_vain
     assert sorted(given.names(found)) == ["v", "w"]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_seed(range(40))
 def test_remaining_loans_answer_for_many_pods_as_for_each(seed: int) -> None:
     rng = random.Random(seed)
     given = some(rng, most=4)
@@ -293,7 +293,7 @@ def test_remaining_loans_answer_for_many_pods_as_for_each(seed: int) -> None:
             slow.gone.append(pod)
 
 
-@pytest.mark.parametrize("seed", range(80))
+@every_seed(range(80))
 def test_the_best_of_all_sets_for_room_here_and_quota_anywhere(seed: int) -> None:
     rng = random.Random(seed)
     given = some(rng, most=3)
@@ -342,7 +342,7 @@ def test_too_many_candidates_are_not_tried_but_those_that_free_nothing_needed_do
     assert anywhere(given).best(0, lacking, need) is None
 
 
-@pytest.mark.parametrize("seed", range(80))
+@every_seed(range(80))
 def test_what_may_come_free_within_loans(seed: int) -> None:
     """Each quota gives what its pods hold that are no larger than its loan, up to the loan."""
     given = some(random.Random(seed), most=3)

@@ -14,6 +14,7 @@ from scheduler_core.framework.preemption.demand import Demand
 from scheduler_core.framework.preemption.dry_run import Candidate, DryRun, disrupted_gangs, eviction_units
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_group, make_node, make_pod
+from tests.support.every import every_seed
 
 GANGS = ("g", "h")
 
@@ -164,37 +165,34 @@ def numbers(found: Candidate | None) -> tuple[int, list[int], list[str]] | None:
     return found.slot, [int(pod.name[1:]) for pod in found.victims], names
 
 
-@pytest.mark.parametrize("batch", range(10))
-def test_pods_that_can_be_spared_stay(batch: int) -> None:
-    for seed in range(batch, 400, 10):
-        rng = random.Random(seed)
-        given = drawn(rng)
-        state = given.state()
-        dry_run, _ = dry_run_of(given, state)
-        order = rng.sample(sorted(given.everybody), rng.randint(1, len(given.slot_of)))
-        leaving = {
-            pod for pod in given.everybody - set(order) if rng.random() < 0.3 and not given.gang_of[pod]
-        }
-        told, forbidden_gangs = f"seed {seed}: {given}, {order}, {leaving}", set[str]()
-        victims = [state.pods[f"p{pod}"] for pod in order]
-        gone = [f"p{pod}" for pod in leaving]
-        slot = rng.randint(0, 1)
-        found = dry_run.on_node(slot, victims, gone)
-        assert numbers(found) == given.proved(slot, order, leaving, [], forbidden_gangs), told
-        assert dry_run.forbidden_gangs == forbidden_gangs, told
-        assert state.check() == []
-        assert {int(uid[1:]) for uid in state.placed} == given.everybody, told
-        if found is None:
-            continue
-        before = numbers(found)
-        assert before is not None
-        for others in ([], [slot], [1 - slot], [slot, 1 - slot]):
-            elsewhere = dry_run.on_any_node(found, gone, lambda slots=others: slots)  # type: ignore[misc]
-            expected = before
-            if any(at != slot for at in others):
-                expected = given.proved(slot, before[1], leaving, others, forbidden_gangs) or before
-            assert numbers(elsewhere) == expected, f"{told}, {others}"
-        assert state.check() == []
+@every_seed(range(400))
+def test_pods_that_can_be_spared_stay(seed: int) -> None:
+    rng = random.Random(seed)
+    given = drawn(rng)
+    state = given.state()
+    dry_run, _ = dry_run_of(given, state)
+    order = rng.sample(sorted(given.everybody), rng.randint(1, len(given.slot_of)))
+    leaving = {pod for pod in given.everybody - set(order) if rng.random() < 0.3 and not given.gang_of[pod]}
+    told, forbidden_gangs = f"seed {seed}: {given}, {order}, {leaving}", set[str]()
+    victims = [state.pods[f"p{pod}"] for pod in order]
+    gone = [f"p{pod}" for pod in leaving]
+    slot = rng.randint(0, 1)
+    found = dry_run.on_node(slot, victims, gone)
+    assert numbers(found) == given.proved(slot, order, leaving, [], forbidden_gangs), told
+    assert dry_run.forbidden_gangs == forbidden_gangs, told
+    assert state.check() == []
+    assert {int(uid[1:]) for uid in state.placed} == given.everybody, told
+    if found is None:
+        return
+    before = numbers(found)
+    assert before is not None
+    for others in ([], [slot], [1 - slot], [slot, 1 - slot]):
+        elsewhere = dry_run.on_any_node(found, gone, lambda slots=others: slots)  # type: ignore[misc]
+        expected = before
+        if any(at != slot for at in others):
+            expected = given.proved(slot, before[1], leaving, others, forbidden_gangs) or before
+        assert numbers(elsewhere) == expected, f"{told}, {others}"
+    assert state.check() == []
 
 
 def test_nobody_is_asked_twice_where_all_could_stay_at_once() -> None:

@@ -23,6 +23,7 @@ from scheduler_core.model.selectors import IN, NodeTerm, Requirement
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nodes.rules import NodeRules
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
+from tests.support.every import every_seed
 
 WAITING = make_pod("a/w").uid("w").requests(cpu=1).selector(disk="ssd").tolerates("own")
 
@@ -321,7 +322,7 @@ def test_a_pod_waits_while_there_will_be_room_and_quota(
     assert crowded(cpu, memory, **more) == ({"r"} if waits else set())
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_seed(range(60))
 def test_room_is_what_nobody_holds_who_stays(seed: int) -> None:
     rng = random.Random(seed)
     state = ClusterState()

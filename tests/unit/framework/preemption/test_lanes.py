@@ -11,6 +11,7 @@ import pytest
 from scheduler_core.framework.preemption.cost_bounds import CandidateMatrix
 from scheduler_core.framework.preemption.lanes import CandidateLanes
 from scheduler_core.framework.preemption.loans import loans_of
+from tests.support.every import every_seed
 from tests.unit.framework.preemption.candidates import WIDTH, Given, Runs, Sizes, some
 
 WITHIN, BEYOND, OTHERS = range(3)
@@ -94,41 +95,38 @@ class OneNode:
         return [pod.name for pod in self.pods[::-1] if pod in self.gone]
 
 
-SEEDS = [(seed, rest) for seed in range(200) for rest in (False, True)]
-
-
-@pytest.mark.parametrize("batch", range(10))
-def test_every_lane_is_as_if_it_were_alone(batch: int) -> None:
-    for seed, rest in SEEDS[batch::10]:
-        rng = random.Random(seed)
-        given = some(rng)
-        lacks = [tuple(rng.choice((0, 0, 1, 3, 5)) for _ in range(WIDTH)) for _ in range(given.slots)]
-        table = given.table()
-        demand = given.demand(table)
-        numbers = np.array(rng.sample(range(given.slots), rng.randint(1, given.slots)))
-        ranks = np.array(rng.sample(range(9), given.slots))
-        field = CandidateMatrix(table, demand, np.arange(given.slots), given.slots)
-        deficit = np.array(lacks, dtype=np.int64).T
-        lanes = CandidateLanes(field, loans_of(table, demand), numbers, deficit, given.known_budgets(table))
-        alone = [OneNode(given, slot, lacks[slot]) for slot in numbers.tolist()]
-        lanes.remove()
+@pytest.mark.parametrize("rest", [False, True], ids=["victims", "victims and the rest"])
+@every_seed(range(200))
+def test_every_lane_is_as_if_it_were_alone(seed: int, rest: bool) -> None:
+    rng = random.Random(seed)
+    given = some(rng)
+    lacks = [tuple(rng.choice((0, 0, 1, 3, 5)) for _ in range(WIDTH)) for _ in range(given.slots)]
+    table = given.table()
+    demand = given.demand(table)
+    numbers = np.array(rng.sample(range(given.slots), rng.randint(1, given.slots)))
+    ranks = np.array(rng.sample(range(9), given.slots))
+    field = CandidateMatrix(table, demand, np.arange(given.slots), given.slots)
+    deficit = np.array(lacks, dtype=np.int64).T
+    lanes = CandidateLanes(field, loans_of(table, demand), numbers, deficit, given.known_budgets(table))
+    alone = [OneNode(given, slot, lacks[slot]) for slot in numbers.tolist()]
+    lanes.remove()
+    for node in alone:
+        node.remove()
+    told = f"seed {seed}: {given}, {lacks}"
+    assert [given.names(lanes.victims(n)) for n in range(len(numbers))] == [
+        node.victims() for node in alone
+    ], told
+    if rest:
+        lanes.remove_rest()
         for node in alone:
-            node.remove()
-        told = f"seed {seed}: {given}, {lacks}"
-        assert [given.names(lanes.victims(n)) for n in range(len(numbers))] == [
-            node.victims() for node in alone
-        ], told
-        if rest:
-            lanes.remove_rest()
-            for node in alone:
-                node.remove_rest()
-        lanes.reprieve()
-        costs = lanes.costs(ranks)
-        for lane, node in enumerate(alone):
-            node.reprieve()
-            assert given.names(lanes.victims(lane)) == node.victims(), told
-            assert bool(lanes.satisfied[lane]) is not bool(node.missing()), told
-            if not node.missing():
-                contended = [r for r in range(WIDTH) if node.lacks[r]]
-                expected = (*given.cost(list(node.gone), contended), ranks[numbers[lane]])
-                assert costs[lane] == expected, told
+            node.remove_rest()
+    lanes.reprieve()
+    costs = lanes.costs(ranks)
+    for lane, node in enumerate(alone):
+        node.reprieve()
+        assert given.names(lanes.victims(lane)) == node.victims(), told
+        assert bool(lanes.satisfied[lane]) is not bool(node.missing()), told
+        if not node.missing():
+            contended = [r for r in range(WIDTH) if node.lacks[r]]
+            expected = (*given.cost(list(node.gone), contended), ranks[numbers[lane]])
+            assert costs[lane] == expected, told

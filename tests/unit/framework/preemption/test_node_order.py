@@ -17,6 +17,7 @@ from scheduler_core.framework.preemption.node_order import CheapestFirst
 from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_budget, make_node, make_pod, make_quota
+from tests.support.every import every_seed
 
 NODES = 12
 
@@ -55,7 +56,7 @@ def everything_at_once(
 
 
 @pytest.mark.parametrize("block", [1, 64])
-@pytest.mark.parametrize("seed", range(60))
+@every_seed(range(60))
 def test_cheapest_first_is_the_order_of_all(seed: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost_bounds, "FIRST_BLOCK", block)
     rng = random.Random(seed)
@@ -85,7 +86,7 @@ def test_cheapest_first_is_the_order_of_all(seed: int, block: int, monkeypatch: 
 
 
 @pytest.mark.parametrize("reclaims", [False, True])
-@pytest.mark.parametrize("seed", range(40))
+@every_seed(range(40))
 def test_no_node_costs_less_than_its_bound(seed: int, reclaims: bool) -> None:
     rng = random.Random(1000 + seed)
     state = full_cluster(rng)

@@ -6,12 +6,11 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-import pytest
-
 from scheduler_core.framework.preemption.nominated import Precedence, nominated_room
 from scheduler_core.framework.preemption.nominated_sums import nominated_requests
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+from tests.support.every import every_seed
 
 NAMES: Final = ("cpu", "memory")
 NODES: Final = ("m", "n")
@@ -222,29 +221,26 @@ def drawn(rng: random.Random) -> Given:
     return Given(mins, used, leaving, nominees, nominee("p"), itself, itself and rng.random() < 0.2)
 
 
-@pytest.mark.parametrize("batch", range(10))
-def test_sums_and_rooms_are_those_of_all_that_go_first(batch: int) -> None:
-    for seed in range(batch, 400, 10):
-        given = drawn(random.Random(seed))
-        state = given.state()
-        asking = given.asking.built().obj()
-        told = f"seed {seed}: {given}"
-        own, total = nominated_requests(state, asking)
-        units = [state.vector(make_pod("x/x").requests(**{name: 1}).obj()) for name in NAMES]
-        for r, name in enumerate(NAMES):
-            unit = int(units[r].max())
-            assert own.get(name, 0) == unit * given.total_of(given.own(), r), told
-            assert total.get(name, 0) == unit * given.everybody(r), told
-            row = state.index.row(name)
-            assert row is not None
-            room = nominated_room(state, asking)[row].tolist()
-            for slot, node in enumerate(NODES):
-                first = [
-                    item for item in given.nominees if item.node == node and given.nominee_goes_first(item)
-                ]
-                assert room[slot] == unit * given.total_of(first, r), f"{told} on {node}"
-        precedence = Precedence(state, asking)
-        for item in given.nominees if not given.held else ():
-            known = state.nominations.get(item.name)
-            assert known is not None
-            assert precedence.nominee_goes_first(known) is given.nominee_goes_first(item), told
+@every_seed(range(400))
+def test_sums_and_rooms_are_those_of_all_that_go_first(seed: int) -> None:
+    given = drawn(random.Random(seed))
+    state = given.state()
+    asking = given.asking.built().obj()
+    told = f"seed {seed}: {given}"
+    own, total = nominated_requests(state, asking)
+    units = [state.vector(make_pod("x/x").requests(**{name: 1}).obj()) for name in NAMES]
+    for r, name in enumerate(NAMES):
+        unit = int(units[r].max())
+        assert own.get(name, 0) == unit * given.total_of(given.own(), r), told
+        assert total.get(name, 0) == unit * given.everybody(r), told
+        row = state.index.row(name)
+        assert row is not None
+        room = nominated_room(state, asking)[row].tolist()
+        for slot, node in enumerate(NODES):
+            first = [item for item in given.nominees if item.node == node and given.nominee_goes_first(item)]
+            assert room[slot] == unit * given.total_of(first, r), f"{told} on {node}"
+    precedence = Precedence(state, asking)
+    for item in given.nominees if not given.held else ():
+        known = state.nominations.get(item.name)
+        assert known is not None
+        assert precedence.nominee_goes_first(known) is given.nominee_goes_first(item), told

@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-import pytest
-
 from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.preemption.stale_nominations import stale_nominations
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_node, make_pod, make_quota
+from tests.support.every import every_seed
 
 Sizes = tuple[int, int]
 
@@ -136,23 +135,20 @@ def drawn(rng: random.Random) -> Given:
     )
 
 
-@pytest.mark.parametrize("batch", range(10))
-def test_who_is_crowded_out_and_whether_room_is_given_up(batch: int) -> None:
-    for seed in range(batch, 300, 10):
-        given = drawn(random.Random(seed))
-        state = given.state()
-        looked = given.old < len(given.nominees)
-        waits_in_vain = [
-            item.name
-            for item in given.nominees
-            if not item.kept and not awaited(state, state.pods[item.name])
-        ]
-        told = f"seed {seed}: {given}"
-        found = sorted(pod.name for pod in stale_nominations(state, ()))
-        assert found == (waits_in_vain if looked and given.overbooked else []), told
-        assert state.nominations.freed is (looked and given.goes_over_min), told
-        state.nominations.freed = False
-        assert (stale_nominations(state, ()), state.nominations.freed) == ([], False), "nobody came since"
+@every_seed(range(300))
+def test_who_is_crowded_out_and_whether_room_is_given_up(seed: int) -> None:
+    given = drawn(random.Random(seed))
+    state = given.state()
+    looked = given.old < len(given.nominees)
+    waits_in_vain = [
+        item.name for item in given.nominees if not item.kept and not awaited(state, state.pods[item.name])
+    ]
+    told = f"seed {seed}: {given}"
+    found = sorted(pod.name for pod in stale_nominations(state, ()))
+    assert found == (waits_in_vain if looked and given.overbooked else []), told
+    assert state.nominations.freed is (looked and given.goes_over_min), told
+    state.nominations.freed = False
+    assert (stale_nominations(state, ()), state.nominations.freed) == ([], False), "nobody came since"
 
 
 def test_that_room_was_given_up_before_is_not_forgotten() -> None:

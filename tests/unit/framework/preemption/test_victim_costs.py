@@ -11,6 +11,7 @@ import pytest
 from scheduler_core.framework.preemption.cost_bounds import NO_VICTIM, PRIORITY_OFFSET
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.victim_costs import VictimCosts, best_subset
+from tests.support.every import every_seed
 from tests.unit.framework.preemption.candidates import WIDTH, Given, Runs, some
 
 
@@ -20,7 +21,7 @@ def prices_of(given: Given, pods: list[Runs]) -> VictimCosts:
     return VictimCosts(table, loans_of(table, given.demand(table)), given.known_budgets(table), rows)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_seed(range(60))
 def test_all_subsets_are_priced_as_each_alone(seed: int) -> None:
     rng = random.Random(seed)
     given = some(rng, slots=1, most=6)
@@ -62,7 +63,7 @@ def test_every_victim_adds_to_the_price_however_low_its_priority() -> None:
     assert keys[4].tolist() == [PRIORITY_OFFSET - 5, 2 * (PRIORITY_OFFSET - 5)]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_seed(range(60))
 def test_the_best_subset_is_the_cheapest_lawful_one(seed: int) -> None:
     rng = random.Random(1000 + seed)
     given = some(rng, slots=1, most=6)

@@ -114,7 +114,7 @@ def test_credentials_are_kept_by_nobody_and_no_field_enters_a_table() -> None:
 @pytest.mark.parametrize(
     "status",
     [
-        pytest.param(b"\x88", id="200"),
+        pytest.param(b"\x88", id="200, of the table"),
         *[
             pytest.param(literal(kind, index, b"201", huffman), id=f"201 {kind[0]:#x} {index} {huffman}")
             for kind, index, huffman in product((NOT_ADDED, NEVER_ADDED), NAMED, (False, True))

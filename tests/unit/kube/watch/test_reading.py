@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from scheduler_core.kube.watch.reading import Decoder, Metadata, ObjectHead, ReadObject, read_metadata
+from tests.support.every import every_case
 
 
 class Sized(ObjectHead):
@@ -55,7 +56,7 @@ def test_an_object_is_seen_with_its_metadata_and_its_json_is_kept(
 
 
 @pytest.mark.parametrize("see", [in_watch, in_list])
-@pytest.mark.parametrize("levels", [500, *range(960, 1010), 9_000, *range(9_990, 10_000)])
+@every_case("levels", [500, *range(960, 1010), 9_000, *range(9_990, 10_000)])
 def test_an_object_as_deep_as_can_be_stored_is_read(see: Callable[[bytes], ReadObject], levels: int) -> None:
     """Also one so deep that only some of the steps can read it, on Python 3.11 and on 3.13."""
     fields = b'{"f:x":' * levels + b"{}" + b"}" * levels

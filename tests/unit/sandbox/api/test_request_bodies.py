@@ -16,6 +16,7 @@ from sandbox.kinds.builtin import BUILTIN, POD_DISRUPTION_BUDGETS, PODS, REVIEWS
 from sandbox.kinds.builtin_types import prune, type_of
 from sandbox.store.object_store import ObjectStore
 from sandbox.store.structural_schema import apply_schema, schema_causes
+from tests.support.every import every_case
 from tests.support.http2.encoder import encoded
 
 
@@ -140,7 +141,7 @@ def test_yaml_bodies_cannot_explode() -> None:
         decode_object(b"a: &x [1]\nb: *x", "application/yaml")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in BUILTIN if kind not in REVIEWS], ids=repr)
+@every_case("kind", [kind for kind in BUILTIN if kind not in REVIEWS], repr)
 def test_every_built_in_kind_has_a_type(kind: Any) -> None:
     assert type_of(kind.api_version, kind.kind)
 

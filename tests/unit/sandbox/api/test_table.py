@@ -17,6 +17,7 @@ from sandbox.kinds.builtin import BUILTIN, CONFIG_MAPS, PODS, builtin_table
 from sandbox.kinds.printers import pod_reason
 from sandbox.objects import now
 from sandbox.store.object_store import ObjectStore
+from tests.support.every import every_case
 
 REASONS = [
     ("a new pod is pending", {"phase": "Pending"}, {}, "Pending"),
@@ -42,7 +43,7 @@ def test_the_status_of_a_pod(sentence: str, status: Any, meta: Any, text: str) -
     assert pod_reason({"metadata": meta, "status": status}) == text
 
 
-@pytest.mark.parametrize("kind", BUILTIN, ids=repr)
+@every_case("kind", BUILTIN, repr)
 def test_every_column_shows_an_empty_object(kind: ApiKind) -> None:
     empty = {"metadata": {"name": "x"}}
     for column in columns_of(kind):

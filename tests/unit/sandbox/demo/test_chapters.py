@@ -18,6 +18,7 @@ from scheduler_core.config.args.muster import BorrowingArgs, CapacitySchedulingA
 from scheduler_core.config.load import muster_config
 from scheduler_core.config.schema import PluginConfig
 from scheduler_core.errors import ConfigError
+from tests.support.every import every_case
 
 
 @pytest.mark.parametrize(
@@ -95,12 +96,12 @@ OBJECTS = [path for path in EXAMPLES if "\nmetadata:" in path.read_text()]
 """The others are configurations and scenarios."""
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@every_case("path", EXAMPLES, lambda path: f"{path.parent.name}/{path.stem}")
 def test_an_example_says_what_it_is_for(path: Path) -> None:
     assert path.read_text().startswith("# ")
 
 
-@pytest.mark.parametrize("path", OBJECTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@every_case("path", OBJECTS, lambda path: f"{path.parent.name}/{path.stem}")
 def test_an_example_is_made_of_objects(path: Path) -> None:
     for item in yaml.safe_load_all(path.read_text()):
         assert {"apiVersion", "kind", "metadata"} <= item.keys()

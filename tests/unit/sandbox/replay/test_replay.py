@@ -272,7 +272,7 @@ def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.Mo
     assert Path("replay.svg").exists()
 
 
-@pytest.mark.parametrize("seed", [3, 7])
+@pytest.mark.parametrize("seed", [3, 7], ids="jobs of seed {}".format)
 def test_to_leave_out_hopeless_attempts_changes_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = generate(seed, 500, days=1, quotas=4, load=42)
     shape = ClusterShape(6, 8)

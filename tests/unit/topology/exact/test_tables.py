@@ -17,6 +17,7 @@ from scheduler_core.topology.exact.tables import (
 )
 from scheduler_core.topology.objective import INFEASIBLE
 from scheduler_core.topology.placer import never
+from tests.support.every import every_seed
 
 
 def test_the_first_word_decides_before_the_second() -> None:
@@ -41,7 +42,7 @@ def random_table(rng: np.random.Generator, used: int, added: int) -> np.ndarray:
     return table
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_seed(range(60))
 def test_a_product_is_the_cheapest_sum_and_can_be_taken_apart(seed: int) -> None:
     rng = np.random.default_rng(seed)
     counted = seed % 2 == 1

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import pytest
 
 from tests.support.cost import measured
+from tests.support.every import every_seed
 from tests.support.searches import cases
 from tests.unit.webhook.http.reviews import envelope, namespace, native, node, pod, quota, synced
 from tests.unit.webhook.reservations.reservations import FakeApi, Replica, hold
@@ -148,7 +148,7 @@ def guarded() -> ReviewDispatcher:
     return ReviewDispatcher(cache, store=store)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@every_seed(range(4), each=1)
 def test_mutated_reviews(seed: int) -> None:
     rng = random.Random(seed)
     service = guarded()
