@@ -53,6 +53,14 @@ class ResourceApi:
         self._registry = registry
         self._lister = Lister(registry.store)
         self._bookmark_seconds = bookmark_seconds
+        self._watches: set[WatchStream] = set()
+        self._stopping = False
+
+    def end_watches(self) -> None:
+        """End all watches, also those that begin later: the server stops."""
+        self._stopping = True
+        for stream in self._watches:
+            stream.stop()
 
     def forget_snapshots(self) -> None:
         """Drop all list snapshots, as compaction does; every continue token expires."""
@@ -130,7 +138,13 @@ class ResourceApi:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        await stream.run(response, request.transport)
+        if self._stopping:
+            stream.stop()
+        self._watches.add(stream)
+        try:
+            await stream.run(response, request.transport)
+        finally:
+            self._watches.discard(stream)
         return response
 
     async def _create(

@@ -40,7 +40,7 @@ class ServerOptions:
 
     Port 0 means any free port. `services` maps Services in webhook configurations to their addresses.
     `group_versions`: the versions of the native groups that the server serves. `stop_seconds`: how long
-    `stop` waits for requests that have begun, such as watches.
+    `stop` waits for requests that have begun; watches end at once.
     """
 
     directory: Path | None = None
@@ -130,6 +130,9 @@ class ApiServer:
 
     async def stop(self) -> None:
         """Close the listener and every connection, and remove a temporary directory."""
+        if self._http:
+            # A watch would keep the server for as long as it may wait.
+            self._http.resources.end_watches()
         if self._runner:
             await self._runner.cleanup()
             self._runner = None

@@ -78,6 +78,7 @@ class WatchStream:
         self._pending: deque[LogEntry] = deque()
         self._wake = asyncio.Event()
         self._overrun = False
+        self._stopping = False
         self._transport: asyncio.WriteTransport | None = None
 
     def _push(self, entry: LogEntry) -> None:
@@ -93,10 +94,15 @@ class WatchStream:
         if self._transport is not None:
             self._transport.abort()
 
+    def stop(self) -> None:
+        """End the stream once its pending events are written."""
+        self._stopping = True
+        self._wake.set()
+
     async def run(self, response: web.StreamResponse, transport: asyncio.WriteTransport | None) -> None:
         """Write events until timeout, disconnect, overrun or server stop."""
         self._transport = transport
-        stop = self._store.follow(self._kind, self._push)
+        unfollow = self._store.follow(self._kind, self._push)
         try:
             first = self._first_events()
             deadline = asyncio.get_running_loop().time() + self._params.timeout
@@ -108,7 +114,7 @@ class WatchStream:
         except ConnectionError:
             return
         finally:
-            stop()
+            unfollow()
 
     def _first_events(self) -> Iterator[bytes]:
         """The initial events of the stream, computed before the first await so that no event is missed."""
@@ -137,6 +143,8 @@ class WatchStream:
             if self._pending:
                 await asyncio.sleep(0)
                 continue
+            if self._stopping:
+                return
             self._wake.clear()
             left = deadline - loop.time()
             if left <= 0:
