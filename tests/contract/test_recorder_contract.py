@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.writes.correlator import EventCorrelator, ObjectReference, Occurrence
@@ -94,6 +96,16 @@ def test_events_beyond_the_rate_are_dropped_and_counted(server: FaultServer, cli
     recorder.stop()
     assert len(server.objects) == 2
     assert recorder.dropped == {"rate": 3}
+
+
+def test_a_stop_does_not_wait_for_the_next_look_at_the_clock(server: FaultServer, client: Client) -> None:
+    recorder = EventRecorder(client, tick=3600.0)
+    recorder.start()
+    recorder.record(failed())
+    eventually(lambda: len(server.objects) == 1, 20)
+    began = time.monotonic()
+    recorder.stop(timeout=30.0)
+    assert time.monotonic() - began < 30.0
 
 
 def test_a_series_whose_event_has_expired_starts_anew(server: FaultServer, client: Client) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from scheduler_core.errors import MusterError
@@ -59,7 +60,8 @@ class EventRecorder:
         self._writer = writer
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._queue: queue.Queue[tuple[Occurrence, Create | Patch | None]] = queue.Queue(capacity)
+        # None wakes the thread.
+        self._queue: queue.Queue[tuple[Occurrence, Create | Patch | None] | None] = queue.Queue(capacity)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="event-recorder", daemon=True)
 
@@ -135,6 +137,9 @@ class EventRecorder:
         while self._queue.unfinished_tasks and time.monotonic() < deadline and self._thread.is_alive():
             time.sleep(0.01)
         self._stopping.set()
+        # Where the queue is full, the thread does not wait.
+        with suppress(queue.Full):
+            self._queue.put_nowait(None)
         self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def run(self) -> None:
@@ -142,11 +147,12 @@ class EventRecorder:
         flushed = time.monotonic()
         while not self._stopping.is_set():
             try:
-                occurrence, write = self._queue.get(timeout=self._tick)
+                entry = self._queue.get(timeout=self._tick)
             except queue.Empty:
                 pass
             else:
-                self._post(occurrence, write)
+                if entry is not None:
+                    self._post(*entry)
                 self._queue.task_done()
             if time.monotonic() - flushed >= self._tick:
                 flushed = time.monotonic()
