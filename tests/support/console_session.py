@@ -78,12 +78,16 @@ class ConsoleProcess:
     def told(self, pattern: str) -> re.Match[str]:
         """What a line of the output has. Raises AssertionError where none comes in time."""
         until = time.monotonic() + START_SECONDS
-        while time.monotonic() < until:
+        over = False
+        while not over:
+            over = time.monotonic() > until
+            if self.process.poll() is not None:
+                # Its last lines may still be on their way.
+                self._reader.join(5)
+                over = True
             for line in list(self.said):
                 if (found := re.search(pattern, line)) is not None:
                     return found
-            if self.process.poll() is not None:
-                break
             time.sleep(0.02)
         raise AssertionError(f"no line matches {pattern!r}: {''.join(self.said)}")
 
