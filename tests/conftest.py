@@ -19,9 +19,11 @@ from tests.support.clusters.server import NEWEST, SERVERS
 from tests.support.day_seeds import NewFindings
 from tests.support.durations import DearFirst, Durations, Meter
 from tests.support.extent import LeftOut, left_out
+from tests.support.interrupted import Interruption
 from tests.support.pools import OwnPool, Pools
 from tests.support.run_progress import RunProgress, own_console
 from tests.support.searches import PART, cases
+from tests.support.time_limits import TimeLimits
 
 END_TO_END = "tests/e2e/"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -39,11 +41,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("muster")
-
-
-# A shell's background jobs ignore Ctrl-C, and what they start does too: programs under test shall not.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,7 +63,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("collectonly"):
         return
     worker: dict[str, str] | None = getattr(config, "workerinput", None)
+    has_workers = config.getoption("dist", "no") != "no"
+    # A shell's background jobs ignore Ctrl-C, and what they start does too: programs under test shall not.
+    Interruption(worker=worker is not None, has_workers=has_workers).install()
     config.pluginmanager.register(Meter(), "meter")
+    config.pluginmanager.register(TimeLimits(), "time-limits")
     if worker is None:
         _configure_run(config)
     elif pool := worker.get("pool"):

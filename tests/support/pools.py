@@ -16,8 +16,9 @@ from typing import Final, NoReturn
 
 import pytest
 from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController, parse_tx_spec_config
+
+from tests.support.file_scheduling import FileScheduling
 
 ROOT: Final = Path(__file__).parents[2]
 COMPUTING: Final = "computing"
@@ -78,16 +79,20 @@ class Pools:
         session.testscollected = sum(self._collected.values()) or session.testscollected
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Producer) -> PoolScheduling | None:
+    def pytest_xdist_make_scheduler(
+        self, config: pytest.Config, log: Producer
+    ) -> PoolScheduling | FileScheduling | None:
         sizes = Counter(_pool_in(spec) for spec in parse_tx_spec_config(config))
-        return PoolScheduling(config, log, sizes) if set(sizes) - {""} else None
+        if set(sizes) - {""}:
+            return PoolScheduling(config, log, sizes)
+        return FileScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 class PoolScheduling:
-    """xdist's scheduler by files, once for each pool. A pool starts when its own workers have collected."""
+    """The scheduler by files, once for each pool. A pool starts when its own workers have collected."""
 
     def __init__(self, config: pytest.Config, log: Producer, sizes: Counter[str]) -> None:
-        self._pools = {pool: LoadFileScheduling(config, log) for pool in sizes}
+        self._pools = {pool: FileScheduling(config, log) for pool in sizes}
         for pool, scheduling in self._pools.items():
             scheduling.numnodes = sizes[pool]
 
@@ -133,7 +138,7 @@ class PoolScheduling:
         for pool in self._pools.values():
             pool.schedule()
 
-    def _of(self, node: WorkerController) -> LoadFileScheduling:
+    def _of(self, node: WorkerController) -> FileScheduling:
         return self._pools[_pool(node)]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from xdist.remote import Producer
 
+from tests.support.file_scheduling import FileScheduling
 from tests.support.pools import COMPUTING, ROOT, WAITING, WAITS, OwnPool, Pools, PoolScheduling, pool_of
 
 PURE = [f"tests/unit/quota/test_{name}.py::test_one" for name in "abcd"]
@@ -37,15 +38,15 @@ class Node:
         self.shutting_down = True
 
 
-def scheduling(*specs: str) -> PoolScheduling | None:
+def scheduling(*specs: str, dist: str = "loadfile") -> PoolScheduling | FileScheduling | None:
     option = SimpleNamespace(loadscopereorder=False)
-    config: Any = SimpleNamespace(getvalue={"tx": list(specs)}.__getitem__, option=option)
+    config: Any = SimpleNamespace(getvalue={"tx": list(specs), "dist": dist}.__getitem__, option=option)
     return Pools().pytest_xdist_make_scheduler(config, Producer("test"))
 
 
 def pools(*nodes: Node) -> PoolScheduling:
     made = scheduling(f"2*popen//pool={COMPUTING}", f"popen//pool={WAITING}")
-    assert made
+    assert isinstance(made, PoolScheduling)
     for node in nodes:
         made.add_node(node)
     return made
@@ -83,8 +84,9 @@ def test_each_worker_is_told_its_pool() -> None:
     assert node.workerinput == {"pool": WAITING}
 
 
-def test_without_pools_xdist_schedules() -> None:
-    assert scheduling("4*popen") is None
+def test_without_pools_there_is_one_queue_of_files() -> None:
+    assert isinstance(scheduling("4*popen"), FileScheduling)
+    assert scheduling("4*popen", dist="load") is None
 
 
 def test_a_pool_starts_while_the_other_collects() -> None:
@@ -131,5 +133,41 @@ def test_the_tests_of_a_worker_that_dies_go_to_its_own_pool() -> None:
     made.add_node(replacement)
     made.add_node_collection(replacement, PURE)
     made.schedule()
-    assert lost in replacement.sent
+    left = set(first.sent) - {lost}
+    assert left
+    assert left <= set(second.sent + replacement.sent)
     assert set(slow.sent) == {0, 1}
+
+
+def test_a_test_during_which_its_worker_dies_is_not_played_again() -> None:
+    made = scheduling("popen")
+    assert isinstance(made, FileScheduling)
+    worker, replacement = Node(None), Node(None)
+    tests = ["test_a.py::test_one", "test_b.py::test_one", "test_b.py::test_two", "test_b.py::test_three"]
+    made.add_node(worker)
+    made.add_node_collection(worker, tests)
+    made.schedule()
+    for index in (0, 1):
+        made.mark_test_complete(worker, index)
+    assert made.remove_node(worker) == "test_b.py::test_two"
+    made.add_node(replacement)
+    made.add_node_collection(replacement, tests)
+    made.schedule()
+    assert replacement.sent == [3]
+    made.mark_test_complete(replacement, 3)
+    assert made.tests_finished
+    assert made.remove_node(replacement) is None
+
+
+def test_a_worker_that_dies_in_the_last_test_leaves_nothing_to_do() -> None:
+    made = scheduling("2*popen")
+    assert isinstance(made, FileScheduling)
+    first, second = Node(None), Node(None)
+    for node in (first, second):
+        made.add_node(node)
+    for node in (first, second):
+        made.add_node_collection(node, ["test_a.py::test_one", "test_b.py::test_one"])
+    made.schedule()
+    made.mark_test_complete(second, 1)
+    assert made.remove_node(first) == "test_a.py::test_one"
+    assert made.tests_finished

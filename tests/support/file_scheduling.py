@@ -1,0 +1,31 @@
+"""xdist's scheduler by files, for runs that go on after a worker has died.
+
+By itself, it gives the test during which a worker died to the next worker, and so on until there are no more
+workers; and it gives out files whose tests have all run, so that a worker may wait for work without end.
+"""
+
+from __future__ import annotations
+
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
+
+
+class FileScheduling(LoadFileScheduling):
+    """The rest of a file goes to another worker where its own has died."""
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """A worker has ended: the test during which it died, or None if it had done its work."""
+        files = self.assigned_work[node]
+        for tests in files.values():
+            for test, done in tests.items():
+                if not done:
+                    tests[test] = True
+                    self._give_back(node)
+                    return test
+        return super().remove_node(node)
+
+    def _give_back(self, node: WorkerController) -> None:
+        files = self.assigned_work.pop(node)
+        self.workqueue.update({file: tests for file, tests in files.items() if not all(tests.values())})
+        for other in self.assigned_work:
+            self._reschedule(other)
