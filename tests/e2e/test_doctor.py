@@ -78,7 +78,7 @@ def test_a_loan_and_its_reclaim_in_a_healthy_installation(
             assert made.returncode == 0, made.stderr
         names = ["first", "second", "third"]
         assert run("create", "-f", "-", objects=[pod("borrows", name) for name in names]).returncode == 0
-        waited = run("wait", "-n", "borrows", "--for=condition=Ready", "pod", "--all", "--timeout=40s")
+        waited = run("wait", "-n", "borrows", "--for=condition=Ready", "pod", "--all", "--timeout=90s")
         assert waited.returncode == 0, waited.stderr
 
         (row,) = json.loads(run("elasticquota", "usage", "-A", "--by", "user", "-o", "json").stdout)["usage"]
@@ -88,7 +88,7 @@ def test_a_loan_and_its_reclaim_in_a_healthy_installation(
 
         own = ["mine", "also-mine"]
         assert run("create", "-f", "-", objects=[pod("lends", name) for name in own]).returncode == 0
-        waited = run("wait", "-n", "lends", "--for=condition=Ready", "pod", "--all", "--timeout=40s")
+        waited = run("wait", "-n", "lends", "--for=condition=Ready", "pod", "--all", "--timeout=90s")
         assert waited.returncode == 0, waited.stderr
 
         def told() -> list[dict[str, Any]]:

@@ -184,7 +184,7 @@ def test_a_watch_prints_the_borrower_and_the_lender_when_a_pod_goes(
             )
         finally:
             watch.terminate()
-            watch.wait(20)
+            watch.wait(60)
     changed = {line.split()[0]: line.split()[3:8] for line in lines[2:]}
     assert changed[first][0] == "3"
     assert lines[-1].split()[0] == second
@@ -265,7 +265,7 @@ def test_a_watch_of_loans_prints_the_end_of_a_loan(
             )
         finally:
             watch.terminate()
-            watch.wait(20)
+            watch.wait(60)
     assert [line.split() for line in lines] == [
         ["cpu", first, second, "500m", "500m"],
         ["cpu", first, second, "0", "0"],
@@ -313,7 +313,7 @@ def test_groups_of_every_dialect_are_watched(
             )
         finally:
             watch.terminate()
-            watch.wait(20)
+            watch.wait(60)
 
 
 def test_kubectl_completes_the_plugin(

@@ -69,7 +69,7 @@ def pair(
     finally:
         for candidate in processes:
             candidate.process.kill()
-            candidate.process.wait(10)
+            candidate.process.wait(60)
 
 
 def lease_path(burst: Burst) -> str:

@@ -39,7 +39,7 @@ def test_bindings_are_settled_soon_after_every_connection_went_silent(
             assert process.leads
         finally:
             process.process.kill()
-            process.process.wait(10)
+            process.process.wait(60)
     record(f"every connection of {protocol} silent, nobody told", SILENCES, losses)
 
 

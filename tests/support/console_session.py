@@ -98,8 +98,8 @@ class ConsoleProcess:
 
     def close(self) -> int:
         """Its exit code, once it has ended."""
-        code = self.process.wait(20)
-        self._reader.join(5)
+        code = self.process.wait(60)
+        self._reader.join(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code

@@ -13,7 +13,7 @@ T = TypeVar("T")
 NOT_YET = (AssertionError, LookupError, pytest.fail.Exception)
 
 
-def eventually(probe: Callable[[], T], timeout: float = 30.0, *, interval: float = 0.05) -> T:
+def eventually(probe: Callable[[], T], timeout: float = 60.0, *, interval: float = 0.05) -> T:
     """The first truthy value of `probe`, asked every `interval` seconds.
 
     An AssertionError inside the probe means "not yet", and so do a LookupError (what the probe reads is not

@@ -94,7 +94,7 @@ def template(cpu: str = "1", **annotations: str) -> Obj:
     return {"metadata": {"labels": {"app": "a"}, "annotations": annotations}, "spec": pod_spec(cpu)}
 
 
-async def until(probe: Callable[[], T], timeout: float = 20.0) -> T:
+async def until(probe: Callable[[], T], timeout: float = 60.0) -> T:
     """The first truthy value of `probe`; its last AssertionError, or one of our own, after the deadline."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout

@@ -60,7 +60,7 @@ class JobController:
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self._thread.join(30)
+        self._thread.join(60)
         # Nobody else would, and they would hold their nodes for ever.
         for pod in pods_of(self._cluster, self._job["metadata"]["namespace"]):
             if TRACKED in (pod["metadata"].get("finalizers") or ()):

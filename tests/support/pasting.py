@@ -58,12 +58,12 @@ class Terminal:
         os.killpg(self._shell.pid, signal.SIGINT)
         self._shell.stdin.close()
         try:
-            self._shell.wait(30)
+            self._shell.wait(60)
         finally:
             if self._shell.poll() is None:
                 os.killpg(self._shell.pid, signal.SIGKILL)
-                self._shell.wait(10)
-            self._reader.join(10)
+                self._shell.wait(60)
+            self._reader.join(60)
 
     def paste(self, *texts: str) -> list[Pasted]:
         """Paste all of these texts at once; what each of them made the terminal show."""

@@ -119,7 +119,7 @@ def prometheus(folder: Path, scraping: Mapping[str, Any], rules: Mapping[str, An
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(60)
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(60)

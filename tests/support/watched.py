@@ -92,13 +92,13 @@ class Watched:
         self.reflector.stop()
         self.server.kill()
         if self.reflector.synced.is_set():
-            self.reflector.join(30)
+            self.reflector.join(60)
         self.client.session.close()
         assert not self.reflector.alive
 
     def follow(self) -> None:
         self.reflector.start()
-        assert self.reflector.synced.wait(30)
+        assert self.reflector.synced.wait(60)
         eventually(lambda: self.reflector.watches, 20, interval=0.005)
 
     def change(self) -> None:

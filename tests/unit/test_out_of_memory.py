@@ -18,6 +18,11 @@ log = logging.getLogger("muster")
 def bad(*_):
     raise KIND("made up")
 """
+# A process whose memory ends does not come to its end here.
+END = """
+time.sleep(SECONDS)
+sys.exit(7)
+"""
 PLACES = {
     "a thread that ends of it": "threading.Thread(target=bad).start()",
     "an error that is logged": """
@@ -68,21 +73,21 @@ except KIND as error:
 }
 
 
-def ended(body: str, kind: str) -> subprocess.CompletedProcess[str]:
-    text = f"{HEAD.replace('KIND', kind)}{body.replace('KIND', kind)}\ntime.sleep(0.2)\nsys.exit(7)\n"
+def ended(body: str, kind: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    text = f"{HEAD.replace('KIND', kind)}{body.replace('KIND', kind)}{END.replace('SECONDS', str(seconds))}"
     command = [sys.executable, "-c", text]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("body", PLACES.values(), ids=PLACES)
 def test_no_memory_is_the_end(body: str) -> None:
-    done = ended(body, "MemoryError")
+    done = ended(body, "MemoryError", 40.0)
     assert done.returncode == OUT_OF_MEMORY, done.stderr
     assert "out of memory: the process ends" in done.stderr
 
 
 @pytest.mark.parametrize("body", PLACES.values(), ids=PLACES)
 def test_another_error_is_not(body: str) -> None:
-    done = ended(body, "OverflowError")
+    done = ended(body, "OverflowError", 1.0)
     assert done.returncode == 7, done.stderr
     assert "made up" in done.stderr or "cannot be written" in done.stderr

@@ -124,10 +124,10 @@ def program(module: str, log: Path, flags: list[str]) -> Iterator[subprocess.Pop
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(60)
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 def await_serving(process: subprocess.Popen[bytes], log: Path) -> None:

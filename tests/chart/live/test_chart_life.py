@@ -304,7 +304,7 @@ def test_without_a_webhook_only_quotas_and_groups_wait(lived: Plane, installed: 
     governed = lived.cluster.namespace("governed")
     create_quota(lived.cluster, governed, {}, {"cpu": "1"})
     installed.webhook.kill()
-    installed.webhook.wait(10)
+    installed.webhook.wait(60)
     cluster, namespace = lived.cluster, lived.cluster.namespace("outage")
     with pytest.raises(RequestFailed, match=r'failed calling webhook "elasticquotas\.validate\.muster\.dev"'):
         create_quota(cluster, namespace, {}, {"cpu": "1"})

@@ -62,7 +62,7 @@ def test_a_template_in_a_custom_object_has_metadata_like_others(place: Place) ->
         found: dict[str, Any] = place.send("POST", f"{place.things}?fieldValidation=Ignore", body)
         return found["spec"].get("template")
 
-    template = eventually(made, timeout=20)
+    template = eventually(made, timeout=90)
     assert template == {**inner, "metadata": {"name": "p"}}
     body = of_thing(place, metadata={"name": "t"}, spec={"template": inner})
     error = place.refused("POST", f"{place.things}?{STRICT}", body)
@@ -80,13 +80,13 @@ def test_defaults_reach_objects_that_are_older(place: Place) -> None:
         lambda: (
             (found := request(place.cluster.server, "GET", f"{place.things}/old"))["spec"].get("a") and found
         ),
-        timeout=20,
+        timeout=90,
     )
     assert shown["spec"] == {"a": 7}
     assert shown["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     assert request(place.cluster.server, "GET", place.things)["items"][0]["spec"] == {"a": 7}
     place.send("PATCH", definition_path(place), of_spec(place, "a", b'{"type":"integer"}'), JSON_PATCH)
-    eventually(lambda: not request(place.cluster.server, "GET", f"{place.things}/old")["spec"], timeout=20)
+    eventually(lambda: not request(place.cluster.server, "GET", f"{place.things}/old")["spec"], timeout=90)
 
 
 def test_definitions_of_openapi_v2_come_and_go(cluster: Cluster) -> None:

@@ -612,7 +612,7 @@ def test_a_deleted_definition_takes_its_objects_along(cluster: Cluster, home: st
         },
     }
     cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump(crd))
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/things.{group}", "--timeout=20s")
+    cluster.kubectl("wait", "--for=condition=Established", f"crd/things.{group}", "--timeout=90s")
     thing = {
         "apiVersion": f"{group}/v1beta1",
         "kind": "Thing",
@@ -620,12 +620,12 @@ def test_a_deleted_definition_takes_its_objects_along(cluster: Cluster, home: st
         "spec": {"junk": 1},
     }
     path = f"/apis/{group}/v1beta1/namespaces/{home}/things"
-    eventually(lambda: answers(cluster, path), timeout=40)
+    eventually(lambda: answers(cluster, path), timeout=90)
     cluster.request("POST", path, thing)
     found = cluster.request("GET", f"/apis/{group}/v1/namespaces/{home}/things/t")
     assert (found["apiVersion"], found["spec"]) == (f"{group}/v1", {"size": 3})
     cluster.kubectl("delete", "crd", f"things.{group}")
-    eventually(lambda: not answers(cluster, path), timeout=40)
+    eventually(lambda: not answers(cluster, path), timeout=90)
 
 
 def test_anonymous_requests_are_refused(cluster: Cluster) -> None:

@@ -86,7 +86,7 @@ def check_seed_and_default_scheduler(shell: Shell) -> None:
     assert runs["spec"]["nodeName"] == "big"
     assert runs["status"]["startTime"] < runs["metadata"]["creationTimestamp"]
     shell.kubectl("run", "plain", "--image=busybox")
-    shell.kubectl("wait", "--for=condition=Ready", "pod/plain", "--timeout=20s")
+    shell.kubectl("wait", "--for=condition=Ready", "pod/plain", "--timeout=90s")
     assert shell.pods()["default/plain"]["spec"]["schedulerName"] == "default-scheduler"
     used = ("get", "elasticquota", "q", "-n", "team-a", "-o", "jsonpath={.status.used.cpu}")
     assert eventually(lambda: shell.kubectl(*used) == "1")
@@ -126,7 +126,7 @@ def check_same(shell: Shell, before: dict[str, dict[str, Any]]) -> None:
             assert after[name]["metadata"].get(field) == pod["metadata"].get(field), name
         assert after[name]["status"] == pod["status"], name
     shell.kubectl("run", "later", "--image=busybox")
-    shell.kubectl("wait", "--for=condition=Ready", "pod/later", "--timeout=30s")
+    shell.kubectl("wait", "--for=condition=Ready", "pod/later", "--timeout=90s")
     newest = max(int(pod["metadata"]["resourceVersion"]) for pod in before.values())
     later = shell.pods()["default/later"]
     assert int(later["metadata"]["resourceVersion"]) > newest

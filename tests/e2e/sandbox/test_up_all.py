@@ -88,7 +88,7 @@ def test_a_quota_is_judged_and_a_pod_is_bound(stack: Running, kubectl: Path) -> 
 
     eventually(injected)
     assert run("create", "-f", "-", body=pod).returncode == 0
-    ready = run("wait", "--for=condition=ready", "pod/p", "--timeout=20s")
+    ready = run("wait", "--for=condition=ready", "pod/p", "--timeout=90s")
     assert ready.returncode == 0, ready.stderr
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
@@ -124,13 +124,13 @@ def test_workloads_run_and_go(stack: Running, kubectl: Path) -> None:
         made = run("apply", "-f", "-", body=body)
         assert made.returncode == 0, made.stderr
     for what in ("--for=condition=Available deployment/d", "--for=condition=Complete job/j"):
-        waited = run("-n", "work", "wait", *what.split(), "--timeout=20s")
+        waited = run("-n", "work", "wait", *what.split(), "--timeout=90s")
         assert waited.returncode == 0, waited.stderr
     for what in ("configmap/kube-root-ca.crt", "serviceaccount/default"):
         assert run("-n", "work", "get", what).returncode == 0
     used = ("get", "quota", "q", "-o", "jsonpath={.status.used.pods}")
     assert eventually(lambda: run("-n", "work", *used).stdout == "3")
-    gone = run("delete", "namespace", "work", "--timeout=20s")
+    gone = run("delete", "namespace", "work", "--timeout=90s")
     assert gone.returncode == 0, gone.stderr
 
 
@@ -164,7 +164,7 @@ def test_the_scheduler_takes_any_configuration(tmp_path: Path, served_by: str, k
                 "spec": {"schedulerName": "packing", "containers": [container]},
             }
             assert run("create", "-f", "-", body=body).returncode == 0
-            ready = run("wait", "--for=condition=ready", f"pod/p{number}", "--timeout=20s")
+            ready = run("wait", "--for=condition=ready", f"pod/p{number}", "--timeout=90s")
             assert ready.returncode == 0, ready.stderr
         nodes = run("get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}").stdout.split()
         assert len(nodes) == 4

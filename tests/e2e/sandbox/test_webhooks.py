@@ -306,5 +306,5 @@ def test_quota_is_checked_after_slow_webhooks_and_never_oversubscribed(place: Pl
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert sorted(outcomes) == ["Created"] * 3 + ["Forbidden"] * 9

@@ -276,7 +276,7 @@ def test_kubectl_shows_why_a_gang_waits_and_every_change(
         eventually(lambda: "Scheduled" in printed.read_text() or "Running" in printed.read_text(), WAIT)
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def test_a_gang_that_is_being_bound_is_never_called_unschedulable(cluster: Cluster, tmp_path: Path) -> None:

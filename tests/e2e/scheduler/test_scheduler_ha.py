@@ -85,7 +85,7 @@ def watching(cluster: Cluster, namespace: str) -> Iterator[Nodes]:
         ended.set()
         # One more event wakes the reader.
         create_pod(cluster, namespace, "last", schedulerName="nobody")
-        reader.join(10)
+        reader.join(60)
 
 
 def await_leader(*candidates: SchedulerProcess) -> tuple[SchedulerProcess, SchedulerProcess]:

@@ -48,7 +48,7 @@ def forge(hook: Hook, namespace: str, *objects: dict[str, Any]) -> None:
             return {} if answer.get("status", {}).get("code") == 503 else answer
 
         for obj in objects:
-            answer = eventually(partial(decided, placed(namespace, obj)), timeout=40)
+            answer = eventually(partial(decided, placed(namespace, obj)), timeout=90)
             assert answer["allowed"], answer
 
 
@@ -108,7 +108,7 @@ def tries_until_decided(cluster: Cluster, namespace: str, obj: dict[str, Any]) -
             return False
         return True
 
-    eventually(let_in, timeout=40)
+    eventually(let_in, timeout=90)
     return tries
 
 
@@ -148,4 +148,4 @@ def test_a_thousand_forged_reviews_a_second_refuse_nobody(guarded: Cluster, hook
     def clean() -> bool:
         return not [name for name in names(guarded, namespace) if "forged" in name or "small" in name]
 
-    eventually(clean, timeout=40)
+    eventually(clean, timeout=90)

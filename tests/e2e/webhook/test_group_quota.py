@@ -53,7 +53,7 @@ def refused(cluster: Cluster, method: str, path: str, body: dict[str, Any], word
         assert words in str(refusal.value)
         return True
 
-    eventually(told, timeout=40)
+    eventually(told, timeout=90)
 
 
 @pytest.mark.smoke

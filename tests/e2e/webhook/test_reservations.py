@@ -68,7 +68,7 @@ def await_asked(cluster: Cluster) -> None:
     """API servers read webhook configurations with a delay: wait for the first refusal."""
     namespace = cluster.namespace("probe")
     impossible = group("probe", 4, pods="2")
-    eventually(lambda: refusal(cluster, namespace, impossible, "?dryRun=All") != "", timeout=40)
+    eventually(lambda: refusal(cluster, namespace, impossible, "?dryRun=All") != "", timeout=90)
 
 
 def group(name: str, members: int = 1, **total: str) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def until_decided(ask: Callable[[], T]) -> T:
                 raise AssertionError(str(error)) from error
             raise
 
-    return eventually(decided, timeout=40)[0]
+    return eventually(decided, timeout=90)[0]
 
 
 def create(cluster: Cluster, namespace: str, obj: dict[str, Any], query: str = "") -> Any:
@@ -140,7 +140,7 @@ def limited(cluster: Cluster, **limits: str) -> str:
     """A namespace with a ResourceQuota that is in force, and that the webhook has seen."""
     namespace = with_quota(cluster, **limits)
     with another_quota(cluster, namespace):
-        eventually(lambda: knows_another_quota(cluster, namespace), timeout=40)
+        eventually(lambda: knows_another_quota(cluster, namespace), timeout=90)
     return namespace
 
 
@@ -192,7 +192,7 @@ def test_quota_is_reserved_for_the_group_and_used_by_its_pods(guarded: Cluster) 
     create(guarded, namespace, group("train", 2, cpu="2"))
     assert held(guarded, namespace) == {"cpu": "2"}
     # The webhook sees by a watch what was there before the first reservation.
-    eventually(lambda: refusal(guarded, namespace, pod("probe", "2"), "?dryRun=All") != "", timeout=40)
+    eventually(lambda: refusal(guarded, namespace, pod("probe", "2"), "?dryRun=All") != "", timeout=90)
 
     create(guarded, namespace, pod("other", "1"))
     said = refusal(guarded, namespace, pod("too-much", "1"))
@@ -237,7 +237,7 @@ def test_group_that_can_never_fit_is_refused(guarded: Cluster) -> None:
         assert f"spec.minMembers=4 exceeds spec.max[pods]=3 of ElasticQuota {namespace}/eq" in said
         return True
 
-    eventually(told, timeout=40)
+    eventually(told, timeout=90)
 
 
 BAD_GROUPS = [
@@ -316,7 +316,7 @@ def test_group_whose_members_show_that_it_can_never_fit_is_refused(guarded: Clus
         words = "spec.minMembers=4 pods like the 1 that exist ask for cpu=4, which exceeds spec.max[cpu]=3"
         return words in said
 
-    eventually(told, timeout=40)
+    eventually(told, timeout=90)
     create(guarded, namespace, group("train", 3))
 
 
@@ -333,7 +333,7 @@ def test_group_says_what_is_reserved_for_it(guarded: Cluster, tmp_path: Path) ->
 
     with scheduler(guarded, tmp_path):
         text = "members use cpu=1 of cpu=3, cpu=2 is held"
-        eventually(lambda: reserved() == ("True", "QuotaReserved", text), timeout=40)
+        eventually(lambda: reserved() == ("True", "QuotaReserved", text), timeout=90)
 
 
 def test_dry_run_writes_nothing(guarded: Cluster) -> None:
@@ -355,8 +355,8 @@ def test_reservation_ends_with_its_group(guarded: Cluster) -> None:
     create(guarded, namespace, group("g", cpu="4"))
     assert refusal(guarded, namespace, pod("p", "1")) != ""
     guarded.request("DELETE", f"{GROUPS.format(namespace)}/g")
-    eventually(lambda: refusal(guarded, namespace, pod("p", "1"), "?dryRun=All") == "", timeout=40)
-    eventually(lambda: held(guarded, namespace) == {}, timeout=40)
+    eventually(lambda: refusal(guarded, namespace, pod("p", "1"), "?dryRun=All") == "", timeout=90)
+    eventually(lambda: held(guarded, namespace) == {}, timeout=90)
 
 
 def test_reservation_ends_when_enough_members_succeeded(guarded: Cluster) -> None:
@@ -365,8 +365,8 @@ def test_reservation_ends_when_enough_members_succeeded(guarded: Cluster) -> Non
     create(guarded, namespace, pod("m", "1", "g"))
     status = {"status": {"phase": "Succeeded"}}
     guarded.request("PATCH", f"/api/v1/namespaces/{namespace}/pods/m/status", status)
-    eventually(lambda: ledger(guarded, namespace)["spec"]["holds"][0].get("ended"), timeout=40)
-    eventually(lambda: refusal(guarded, namespace, pod("p", "3"), "?dryRun=All") == "", timeout=40)
+    eventually(lambda: ledger(guarded, namespace)["spec"]["holds"][0].get("ended"), timeout=90)
+    eventually(lambda: refusal(guarded, namespace, pod("p", "3"), "?dryRun=All") == "", timeout=90)
 
 
 REFUSER = "https://127.0.0.1:1"
@@ -407,7 +407,7 @@ def test_room_of_an_object_that_a_later_webhook_refused_is_released_after_the_ti
         return False
 
     # A pod that is stored would count in the ResourceQuota for good: no controller runs here.
-    eventually(lambda: doomed(pod("never", "1"), "?dryRun=All"), timeout=40)
+    eventually(lambda: doomed(pod("never", "1"), "?dryRun=All"), timeout=90)
     assert doomed(pod("never", "1"))
 
     def lost() -> bool:
@@ -415,9 +415,9 @@ def test_room_of_an_object_that_a_later_webhook_refused_is_released_after_the_ti
         assert doomed(group("lost", cpu="1"))
         return [entry["group"] for entry in ledger(guarded, namespace)["spec"]["holds"]] == ["kept", "lost"]
 
-    eventually(lost, timeout=40)
-    eventually(lambda: held(guarded, namespace) == {"cpu": "2"}, timeout=40)
-    eventually(lambda: ledger(guarded, namespace)["spec"]["charges"] == [], timeout=40)
+    eventually(lost, timeout=90)
+    eventually(lambda: held(guarded, namespace) == {"cpu": "2"}, timeout=90)
+    eventually(lambda: ledger(guarded, namespace)["spec"]["charges"] == [], timeout=90)
     create(guarded, namespace, pod("p", "2"))
 
 
@@ -433,7 +433,7 @@ def test_lost_ledger_is_made_again(guarded: Cluster) -> None:
         stored = guarded.request("GET", LEDGERS.format(namespace))["items"]
         return [item["status"]["held"] for item in stored] == [{"cpu": "2"}]
 
-    eventually(there, timeout=40)
+    eventually(there, timeout=90)
 
 
 def test_ledger_edited_by_hand_is_repaired(guarded: Cluster) -> None:
@@ -449,7 +449,7 @@ def test_ledger_edited_by_hand_is_repaired(guarded: Cluster) -> None:
         found = ledger(guarded, namespace)
         return bool(found["spec"]["holds"] == good["spec"]["holds"] and found["status"] == good["status"])
 
-    eventually(repaired, timeout=40)
+    eventually(repaired, timeout=90)
 
 
 def test_reservation_follows_a_changed_quota(guarded: Cluster) -> None:
@@ -466,7 +466,7 @@ def test_reservation_follows_a_changed_quota(guarded: Cluster) -> None:
     change("5")
     assert refusal(guarded, namespace, pod("p", "2"), "?dryRun=All") == "", "judged by the live quota"
     change("3")
-    eventually(lambda: refusal(guarded, namespace, pod("p", "1"), "?dryRun=All") != "", timeout=40)
+    eventually(lambda: refusal(guarded, namespace, pod("p", "1"), "?dryRun=All") != "", timeout=90)
     create(guarded, namespace, pod("m", "3", "g"))
 
 
@@ -502,7 +502,7 @@ def test_namespace_default_is_the_group_of_all_others(guarded: Cluster) -> None:
         stored = create(guarded, namespace, pod("p", "1"), "?dryRun=All")
         return bool(stored["metadata"]["annotations"].get(GROUP_ANNOTATION) == "all")
 
-    eventually(joined, timeout=40)
+    eventually(joined, timeout=90)
 
 
 def test_resize_of_a_pod_is_judged_like_a_new_one(guarded: Cluster) -> None:
@@ -541,7 +541,7 @@ def two_replicas(cluster: Cluster, hooks: list[Hook]) -> None:
     for number in range(len(hooks)):
         namespace = cluster.namespace("probe")
         impossible = labelled(group("probe", 4, pods="2"), number)
-        eventually(lambda n=namespace, i=impossible: refusal(cluster, n, i, "?dryRun=All") != "", timeout=40)
+        eventually(lambda n=namespace, i=impossible: refusal(cluster, n, i, "?dryRun=All") != "", timeout=90)
 
 
 def labelled(obj: dict[str, Any], replica: int) -> dict[str, Any]:
@@ -552,7 +552,7 @@ def await_reserved(cluster: Cluster, namespace: str, resource: str, replicas: in
     """Wait until each replica knows that one of two units is reserved, whose watches may be behind."""
     for replica in range(replicas):
         both = labelled(extended("both", resource, "2"), replica)
-        eventually(lambda b=both: "reserved: " in refusal(cluster, namespace, b, "?dryRun=All"), timeout=40)
+        eventually(lambda b=both: "reserved: " in refusal(cluster, namespace, b, "?dryRun=All"), timeout=90)
 
 
 def extended(name: str, resource: str, amount: str = "1") -> dict[str, Any]:
@@ -602,7 +602,7 @@ def race(cluster: Cluster, namespace: str, wanted: list[dict[str, Any]]) -> list
     words: list[str] = []
 
     def run(obj: dict[str, Any]) -> None:
-        barrier.wait(10)
+        barrier.wait(60)
         try:
             create_once(cluster, namespace, obj)
         except RequestFailed as error:
@@ -614,7 +614,7 @@ def race(cluster: Cluster, namespace: str, wanted: list[dict[str, Any]]) -> list
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len(words) == len(wanted)
     assert all("exceeded quota: rq" in text or text.endswith("; try again") for text in words if text), words
     return words

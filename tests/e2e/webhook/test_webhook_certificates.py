@@ -218,11 +218,11 @@ def test_mounted_certificates_are_taken_over_within_seconds(installed: Installed
     try:
         following = issue_serving(material.authority, HOSTS, time.time())
         certificate.write_bytes(following.certificate[:100])
-        eventually(lambda: "certificate rotation" in replica.text, timeout=20)
+        eventually(lambda: "certificate rotation" in replica.text, timeout=90)
         assert served(replica.port).split() == material.serving.certificate.split()
         key.write_bytes(following.key)
         certificate.write_bytes(following.certificate)
-        eventually(lambda: served(replica.port).split() == following.certificate.split(), timeout=20)
+        eventually(lambda: served(replica.port).split() == following.certificate.split(), timeout=90)
     finally:
         replica.kill()
 
@@ -338,6 +338,6 @@ def test_renewal_under_load_fails_no_creation(
     finally:
         creator.stop()
         webhook.stop()
-        thread.join(30)
+        thread.join(60)
     assert not thread.is_alive()
     assert creator.wrong == []

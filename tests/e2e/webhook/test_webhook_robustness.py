@@ -343,7 +343,7 @@ def test_more_slow_clients_than_workers_are_survived(replicas: Replicas) -> None
     with ExitStack() as opened:
         for _ in range(200):
             opened.enter_context(half_body(port, context))
-        eventually(lambda: ask(replicas.cluster, replicas.namespace, 9) == 403, timeout=15)
+        eventually(lambda: ask(replicas.cluster, replicas.namespace, 9) == 403, timeout=90)
         found = [ask(replicas.cluster, replicas.namespace, low) for low in (1, 9) * 10]
     assert found == [201, 403] * 10
 

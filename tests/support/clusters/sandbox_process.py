@@ -49,7 +49,7 @@ def sandbox_process(folder: Path, *flags: str) -> Iterator[SandboxProcess]:
             process.communicate(timeout=STOP_SECONDS)
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 def _await_serving(process: subprocess.Popen[str]) -> None:

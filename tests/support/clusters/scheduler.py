@@ -63,10 +63,10 @@ class SchedulerProcess:
         """Its exit code after a signal."""
         self.process.send_signal(number)
         try:
-            return self.process.wait(20)
+            return self.process.wait(60)
         finally:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
 
     def said(self) -> str:
         return self.log.read_text(errors="replace")
@@ -116,7 +116,7 @@ def scheduler(
         yield running
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 def is_ready(running: SchedulerProcess) -> bool:

@@ -199,5 +199,5 @@ def witness(cluster: Cluster, namespace: str) -> Iterator[Witness]:
         # Who reads holds the lock that closing asks for: the reader is sent away first.
         with suppress(OSError):
             line.shutdown(socket.SHUT_RDWR)
-        thread.join(5)
+        thread.join(60)
         link.close()

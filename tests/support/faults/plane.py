@@ -34,7 +34,7 @@ class FaultPlane(ControlPlane):
         """SIGKILL: nothing is finished, nothing is said."""
         process = self._running["kube-apiserver"][0]
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
     def start_apiserver(self) -> None:
         """The same one again, on the same port and the same etcd."""
@@ -64,7 +64,7 @@ class FaultPlane(ControlPlane):
         self.kill_apiserver()
         etcd, binary, flags = self._running["etcd"]
         etcd.terminate()
-        etcd.wait(10)
+        etcd.wait(60)
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(source, target)
         self._await("etcd", self._start("etcd", binary, *flags), f"{self.etcd}/health", None)

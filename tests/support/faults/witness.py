@@ -143,7 +143,7 @@ def of_plane(plane: FaultPlane) -> Iterator[Witness]:
         reader.start()
         yield witness
         raw.shutdown(socket.SHUT_RDWR)
-        reader.join(10)
+        reader.join(60)
         stream.close()
 
 

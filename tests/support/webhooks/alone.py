@@ -60,10 +60,10 @@ class WebhookAlone:
                 with suppress(OSError):
                     stream.close()
         try:
-            self.process.wait(30)
+            self.process.wait(60)
         finally:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
 
 
 def main() -> None:

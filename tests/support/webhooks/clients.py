@@ -79,7 +79,7 @@ class Asker(threading.Thread):
     def stop(self) -> None:
         """Ask it to end, and wait."""
         self._stopping.set()
-        self.join(30)
+        self.join(60)
 
 
 def silent(port: int, context: ssl.SSLContext) -> socket.socket:

@@ -84,7 +84,7 @@ class WebhookProcess:
     def kill(self) -> None:
         """SIGKILL, and leave nothing behind."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
 

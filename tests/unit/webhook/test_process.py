@@ -62,10 +62,10 @@ def test_trouble_is_counted_and_tried_again(
     troubled = Troubled(CertificateError("tls.crt", "is broken"), ZeroDivisionError("unforeseen"))
     thread = process.keep_certificates(troubled, Server())
     try:
-        assert troubled.checked.wait(10)
+        assert troubled.checked.wait(60)
     finally:
         process.stop()
-        thread.join(10)
+        thread.join(60)
     assert not thread.is_alive()
     assert process.metrics.registry.get_sample_value(FAILURES) == 2
     first, second = caplog.records
@@ -79,8 +79,8 @@ def test_news_is_looked_at_at_once(process: RunningWebhook) -> None:
     server = Server()
     thread = process.keep_certificates(patient, server)
     process.wake.set()
-    assert patient.checked.wait(10)
-    assert server.reread.wait(10)
+    assert patient.checked.wait(60)
+    assert server.reread.wait(60)
     process.stop()
     eventually(lambda: not thread.is_alive())
 

@@ -272,7 +272,7 @@ def test_only_a_binding_without_an_answer_may_still_be_on_its_way(
     server: ExtenderServer, act: Any, may: bool
 ) -> None:
     server.acts = {"bind": act}
-    rig = Rig(extender(server, bind_verb="bind", http_timeout=0.2 if may else WAIT))
+    rig = Rig(extender(server, bind_verb="bind", http_timeout=2.0 if may else WAIT))
     with pytest.raises(ExtenderError) as refused:
         rig.calls.bind_now(Bind("ns", "p", "u", "n", by=server.url))
     assert refused.value.maybe_accepted is may

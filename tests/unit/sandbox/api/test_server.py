@@ -61,7 +61,7 @@ def test_it_answers_soon_after_its_start() -> None:
     begin = time.monotonic()
     with SandboxServer() as fresh:
         assert request(fresh, "GET", "/version")["gitVersion"].startswith("v1.")
-        assert time.monotonic() - begin < 20
+        assert time.monotonic() - begin < 60
         folder = fresh.kubeconfig.parent
         assert {
             item["metadata"]["name"] for item in request(fresh, "GET", "/api/v1/namespaces")["items"]

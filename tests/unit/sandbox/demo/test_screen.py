@@ -52,7 +52,7 @@ def test_a_long_wait_is_told(monkeypatch: pytest.MonkeyPatch, out: Terminal, beg
     monkeypatch.setattr(module, "TERMINAL_SECONDS", 0.01)
     monkeypatch.setattr(module.sys, "stdout", out)
     with Screen().waiting("waiting for pods"):
-        assert out.told.wait(20)
+        assert out.told.wait(60)
     assert out.getvalue().startswith(begins)
     assert out.getvalue().endswith(ends)
 

@@ -146,7 +146,7 @@ def test_rotations_under_load_refuse_no_handshake(cluster: Cluster) -> None:
         for client in clients:
             client.stopping.set()
         for client in clients:
-            client.join(30)
+            client.join(60)
     assert [failure for client in clients for failure in client.failures] == []
     served = set().union(*(client.served for client in clients))
     assert len(served) >= 11

@@ -175,7 +175,7 @@ def test_of_many_replicas_one_renews_and_all_have_its_certificates(there: bool) 
         ensure(SecretStore(server.client, *NAME), HOSTS, NOW - 61 * DAY)
         server.writes.clear()
     barrier = threading.Barrier(8)
-    server.before_write = lambda: barrier.wait(10) if not server.writes else None
+    server.before_write = lambda: barrier.wait(60) if not server.writes else None
     found: list[Material] = []
 
     def replica() -> None:
@@ -185,7 +185,7 @@ def test_of_many_replicas_one_renews_and_all_have_its_certificates(there: bool) 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert server.writes == ["Secret"]
     assert len(found) == 8
     assert set(found) == {SecretStore(server.client, *NAME).read()[0]}

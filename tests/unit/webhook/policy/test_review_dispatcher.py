@@ -116,7 +116,7 @@ def test_concurrent_creations_never_exceed_the_capacity() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert len(allowed) == 3
 
 

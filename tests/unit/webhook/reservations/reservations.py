@@ -161,7 +161,8 @@ class Replica:
         self.watches: dict[str, FakeWatch] = {}
         clock = time.monotonic if real else self.clock
         if real:
-            self.sleep = time.sleep
+            self.sleep = self.sleep_really
+        self.waits = threading.Event()
         self.ledgers = LedgerCache(clock)
         self.pods = PodWatches(self._watch)
         self.slept: list[float] = []
@@ -182,6 +183,12 @@ class Replica:
         """Time that passes while the store waits."""
         self.slept.append(seconds)
         self.clock.now += seconds
+
+    def sleep_really(self, seconds: float) -> None:
+        """The store waits; who has to come later than that waits for `waits`."""
+        if seconds:
+            self.waits.set()
+        time.sleep(seconds)
 
     def _watch(self, namespace: str, sink: Callable[[Event], None]) -> FakeWatch:
         made = self.watches[namespace] = FakeWatch(sink, self.api.members.values())

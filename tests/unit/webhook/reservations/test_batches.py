@@ -195,7 +195,7 @@ def test_a_request_that_waits_too_long_is_undecided_and_leaves_the_queue(
 
     thread = threading.Thread(target=wait)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     queue.worker.release()
     assert said == ["reservations of namespace a were not decided in 0.01 s"]
     assert queue.waiting == []

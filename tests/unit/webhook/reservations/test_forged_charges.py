@@ -273,7 +273,7 @@ def test_forgers_without_a_pause_do_not_stop_real_pods_and_resizes() -> None:
     finally:
         over.set()
         for thread in forgers:
-            thread.join(30)
+            thread.join(60)
     assert sum(pod.usage["cpu"] for pod in api.members.values()) == 4000
     assert isinstance(api.stored, ReservationLedger)
     assert api.stored.name == ELASTIC_NAME

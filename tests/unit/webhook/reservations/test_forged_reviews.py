@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -140,22 +139,6 @@ def test_a_group_stored_after_its_time_is_entered_again_and_seen() -> None:
     assert replica.admit(charge("p", 1)) != ""
 
 
-def together(*acts: Callable[[], str]) -> list[str]:
-    """What each says, each begun a moment after the one before it."""
-    said = [""] * len(acts)
-
-    def run(number: int) -> None:
-        said[number] = acts[number]()
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(acts))]
-    for thread in threads:
-        thread.start()
-        thread.join(0.1)
-    for thread in threads:
-        thread.join(30)
-    return said
-
-
 def test_a_replica_does_not_release_what_waits_at_another() -> None:
     """n waits at the first replica for x to turn out to be nothing; p came later, to the second one."""
     api = FakeApi("4")
@@ -165,8 +148,13 @@ def test_a_replica_does_not_release_what_waits_at_another() -> None:
     second.hear_ledger()
     forge(first, hold("x", 2))
     second.hear_ledger()
-    said = together(lambda: first.reserve(hold("n", 2)), lambda: second.admit(charge("p", 1)))
-    assert said == ["", "exceeded quota: rq, requested: cpu=1, used: cpu=0, reserved: cpu=4, limited: cpu=4"]
+    first.waits.clear()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(first.reserve, hold("n", 2))
+        assert first.waits.wait(60)
+        said = second.admit(charge("p", 1))
+        assert waiting.result(60) == ""
+    assert said == "exceeded quota: rq, requested: cpu=1, used: cpu=0, reserved: cpu=4, limited: cpu=4"
     assert sorted(entered(api)) == ["uid-g", "uid-n"]
 
 
@@ -248,11 +236,11 @@ def test_a_burst_that_is_real_is_no_flood() -> None:
     api.tells = True
     replica = Replica(api, real=True, gather=0.002)
     assert replica.reserve(hold("g", 10)) == ""
-    said = together(*(lambda n=n: replica.admit(charge(f"p{n}", 1)) for n in range(1)))
+    said = [replica.admit(charge("p0", 1))]
     barrier = threading.Barrier(30)
 
     def act(number: int) -> str:
-        barrier.wait(10)
+        barrier.wait(60)
         return replica.admit(charge(f"p{number}", 1))
 
     with ThreadPoolExecutor(30) as pool:

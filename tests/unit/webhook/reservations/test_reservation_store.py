@@ -13,6 +13,7 @@ from scheduler_core.kube.errors import Conflict, ServiceUnavailable, Unreachable
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import POD_GROUPS
 from scheduler_core.model.quotas.reservation_ledger import ReservationLedger
+from tests.support.eventually import eventually
 from tests.support.searches import cases
 from tests.unit.webhook.reservations.reservations import (
     NAMESPACE,
@@ -138,14 +139,14 @@ def run_together(acts: list[Callable[[], str]]) -> list[str]:
     said: list[str] = []
 
     def run(act: Callable[[], str]) -> None:
-        barrier.wait(10)
+        barrier.wait(60)
         said.append(act())
 
     threads = [threading.Thread(target=run, args=(act,)) for act in acts]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len(said) == len(acts)
     return said
 
@@ -173,22 +174,21 @@ def test_pods_that_wait_at_the_same_time_are_written_together() -> None:
 
     def slow(ledger: ReservationLedger) -> ReservationLedger:
         began.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return put(ledger)
 
     api.put = slow  # type: ignore[method-assign]
     first = threading.Thread(target=replica.admit, args=(charge("p0"),))
     first.start()
-    assert began.wait(10)
+    assert began.wait(60)
     threads = [threading.Thread(target=replica.admit, args=(charge(f"p{n}"),)) for n in range(1, 17)]
     for thread in threads:
         thread.start()
     queue = replica.store.batches.queue(NAMESPACE)
-    while len(queue.waiting) < 16:
-        pass
+    eventually(lambda: len(queue.waiting) == 16)
     go_on.set()
     for thread in (first, *threads):
-        thread.join(10)
+        thread.join(60)
 
     assert api.calls["put"] == 2
     assert api.stored is not None
@@ -320,7 +320,7 @@ def test_nothing_is_decided_in_this_process_while_a_ledger_is_reconciled() -> No
     asking = threading.Thread(target=lambda: said.append(replica.admit(charge("p", 1))))
     api.put = slow_put  # type: ignore[method-assign]
     assert replica.store.reconcile(NAMESPACE)
-    asking.join(10)
+    asking.join(60)
     assert (decided, said) == ([], [""])
 
 

@@ -143,7 +143,7 @@ class SlowClient(FakeClient):
 
     def get_page(self, resource: Resource, namespace: str, **how: Any) -> Any:
         self.lists_begun.release()
-        assert self.go.wait(20)
+        assert self.go.wait(60)
         return super().get_page(resource, namespace, **how)
 
 
@@ -156,14 +156,14 @@ def test_few_lists_of_what_tenants_make_are_read_at_once() -> None:
     ]
     for thread in reading:
         thread.start()
-        assert fake.lists_begun.acquire(timeout=20)
+        assert fake.lists_begun.acquire(timeout=60)
     for refused in (lambda: reads.members(GroupRef("PodGroup", "b", "g")), reads.topologies):
         with pytest.raises(TooManyRequests):
             refused()
     assert OptionalReads(reads).ask(lambda live: live.members(GroupRef("PodGroup", "b", "g"))) is None
     fake.go.set()
     for thread in reading:
-        thread.join(20)
+        thread.join(60)
     assert reads.members(GroupRef("PodGroup", "b", "g")) == reads.topologies() == ()
 
 
