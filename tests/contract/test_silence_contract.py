@@ -31,7 +31,10 @@ from tests.support.http2.conversation import HTTP_1, HTTP_2
 from tests.support.http2.front import Http2Front
 
 PATIENT = Limits(connect=2.0, read=60.0, silence=0.3)
+# Of a write that gets no answer.
+SHORT = Limits(connect=10.0, read=0.3, silence=0.3)
 _STEP = 0.25
+_TICK = 0.02
 
 
 @pytest.fixture
@@ -60,11 +63,11 @@ def settle(writes: BulkWrites, clock: Clock, count: int) -> float:
     began = clock.now
 
     def ended() -> bool:
-        clock.now += _STEP
-        writes.submit(f"more-{clock.now}")
+        if clock.step(_STEP):
+            writes.submit(f"more-{clock.now}")
         return writes.ended >= count
 
-    eventually(ended, 20, interval=0.1)
+    eventually(ended, 60, interval=0.01)
     return clock.now - began
 
 
@@ -72,13 +75,13 @@ def test_load_does_not_put_off_the_end_of_a_shared_connection_that_is_silent(
     server: FaultServer, front: Http2Front, shared: Relay
 ) -> None:
     clock = Clock()
-    writes = BulkWrites(shared, front.ca, monotonic=clock).start()
+    writes = BulkWrites(shared, front.ca, monotonic=clock, tick=_TICK).start()
     writes.submit("first")
     assert writes.outcome("first") is None
     assert shared.swallow() == 1
     writes.submit_many(20)
     seconds = settle(writes, clock, 21)
-    # Looked at every half second of real time, in which the clock goes on by a few steps.
+    # The clock goes on by a few steps between two looks.
     assert seconds < RESPONSE_PING_SECONDS + PING_TIMEOUT_SECONDS + 12 * _STEP
     eventually(lambda: writes.writer.pending == 0, 10)
     early = {name: writes.outcome(name) for name in ("first", *[f"p{number}" for number in range(20)])}
@@ -95,17 +98,17 @@ def test_an_idle_shared_connection_that_is_silent_is_gone_before_it_is_needed(
     front: Http2Front, shared: Relay
 ) -> None:
     clock = Clock()
-    writes = BulkWrites(shared, front.ca, monotonic=clock).start()
+    writes = BulkWrites(shared, front.ca, monotonic=clock, tick=_TICK).start()
     writes.submit("first")
     assert writes.outcome("first") is None
     shared.swallow()
     before = shared.lost_bytes
 
     def closed() -> bool:
-        clock.now += _STEP
+        clock.step(_STEP)
         return not writes.writer.connections.all()
 
-    eventually(closed, 20, interval=0.1)
+    eventually(closed, 60, interval=0.01)
     assert shared.lost_bytes > before
     writes.submit("next")
     assert writes.outcome("next") is None
@@ -117,7 +120,7 @@ def test_a_server_that_only_takes_its_time_keeps_its_connection(
     server: FaultServer, front: Http2Front
 ) -> None:
     clock = Clock()
-    writes = BulkWrites(front, front.ca, monotonic=clock).start()
+    writes = BulkWrites(front, front.ca, monotonic=clock, tick=_TICK).start()
     front.be_silent()
     writes.submit("slow")
     eventually(lambda: front.requests[HTTP_2] == 1, 10)
@@ -136,7 +139,7 @@ def test_a_server_that_only_takes_its_time_keeps_its_connection(
 
 def test_a_server_that_agrees_on_http_2_and_then_says_nothing_gets_http_1(front: Http2Front) -> None:
     clock = Clock()
-    writes = BulkWrites(front, front.ca, monotonic=clock).start()
+    writes = BulkWrites(front, front.ca, monotonic=clock, tick=_TICK).start()
     front.greet_with(b"\0")
     writes.submit("first")
     eventually(lambda: front.connections[HTTP_2] == 1, 10)
@@ -211,12 +214,13 @@ def test_a_write_takes_no_connection_that_has_rested(server: FaultServer, relay:
 def test_a_write_that_was_lost_in_silence_is_told_so_and_takes_idle_connections_with_it(
     server: FaultServer, client: Client, relay: Relay
 ) -> None:
-    session = client.session.with_limits(Limits(connect=10.0, read=3.0))
+    session = client.session.with_limits(PATIENT)
     renewals = Client(session)
     pod(server)
     client.get(PODS, "a", "p")
     renewals.write(create("first"))
     assert relay.swallow() == 2
+    session.limits = SHORT
     with pytest.raises(Unreachable) as caught:
         renewals.write(create("lost"))
     assert caught.value.maybe_accepted
@@ -235,19 +239,21 @@ def test_watches_that_say_nothing_are_opened_anew_once_another_connection_was_fo
     client.get(PODS, "a", "p")
     watch = client.watch(PODS, resource_version="0", silence=60.0)
     assert isinstance(watch, StreamWatcher)
-    renewals = Client(client.session.with_limits(Limits(connect=10.0, read=3.0)))
+    renewals = Client(client.session.with_limits(PATIENT))
     renewals.write(create("first"))
     lines = watch.lines()
     assert b"first" in next(line for line in lines if b"first" in line)
     relay.swallow()
+    renewals.session.limits = SHORT
     with pytest.raises(Unreachable):
         renewals.write(create("lost"))
+    renewals.session.limits = PATIENT
     # That the server is well shows on a new connection.
     renewals.get(PODS, "a", "p")
     began = time.monotonic()
     with pytest.raises(StreamSilent):
         list(lines)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 30.0
     watch.close()
     renewals.session.close()
 

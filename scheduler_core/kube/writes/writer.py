@@ -43,6 +43,7 @@ class ApiWriter:
     `submit` never blocks. `done` is called once per write on a thread of the writer, with None for success.
     Urgent writes (bindings, nominations, statuses) go before conditions, and conditions before Events. All
     but Events are sent only while `may_write` (leadership) returns True; it is called before every write.
+    `tick`: seconds between two looks at what has exceeded its time.
     `limiters` has the rate limit of all writes but Events, of which conditions leave half of a burst to
     urgent writes; and that of Events. `connections` are for the writer's thread.
     """
@@ -55,6 +56,7 @@ class ApiWriter:
         limiters: tuple[RateLimiter | None, RateLimiter | None] = (None, None),
         connections: int = CONNECTIONS,
         monotonic: Callable[[], float] = time.monotonic,
+        tick: float = _TICK,
     ) -> None:
         self._client = client
         self.may_write = may_write
@@ -64,6 +66,7 @@ class ApiWriter:
             WritePriority.EVENT: limiters[1],
         }
         self._monotonic = monotonic
+        self._tick = tick
         self._queues: dict[WritePriority, deque[QueuedWrite]] = {
             priority: deque() for priority in WritePriority
         }
@@ -143,7 +146,7 @@ class ApiWriter:
     # The writer's thread
 
     def _run(self) -> None:
-        overdue_at = self._monotonic() + _TICK
+        overdue_at = self._monotonic() + self._tick
         batch = BatchDelay()
         found = 0
         try:
@@ -158,7 +161,7 @@ class ApiWriter:
                     for priority in WritePriority
                 ):
                     delay = 0.0
-                ready = self._selector.select(_TICK if delay is None else delay)
+                ready = self._selector.select(self._tick if delay is None else delay)
                 self._asleep = False
                 found = 0
                 for key, _ in ready:
@@ -168,7 +171,7 @@ class ApiWriter:
                         found += self._receive(key.data)
                 if self._monotonic() >= overdue_at:
                     self._fail_unanswered(self.connections.expire_all(), TimeoutError())
-                    overdue_at = self._monotonic() + _TICK
+                    overdue_at = self._monotonic() + self._tick
         finally:
             self._close()
 
