@@ -67,7 +67,8 @@ class BoundedServer(wsgi.Server):
         super().prepare()
         # A client that disappears before it is accepted must not block the others.
         self.socket.setblocking(False)
-        self._connections._selector.close()
+        # cheroot made them a moment ago, and has no way to replace them.
+        self._connections._selector.close()  # noqa: SLF001
         self._connections = IdleConnections(self)
 
     def cut_off(self, now: float) -> None:

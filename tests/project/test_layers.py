@@ -48,6 +48,16 @@ NARROW = {
     },
 }
 EDGES = ("webhook", "kubectl_plugin", "sandbox")
+# What the unit tests of a part use besides: what calls it, or what shows its results.
+TESTS_ALSO = {
+    CORE + "state": {CORE + "engine"},
+    CORE + "framework": {CORE + "plugins", CORE + "engine"},
+    CORE + "plugins": {CORE + "engine", CORE + "controllers"},
+    CORE + "engine": {CORE + "controllers"},
+    CORE + "controllers": {CORE + "engine", CORE + "simulate"},
+    CORE + "kube": {CORE + "certificates"},
+    CORE + "app": {CORE + "simulate"},
+}
 BOTTOM = [CORE + part for part in ("errors", "model", "printing", "config")]
 PURE = [
     *BOTTOM,
@@ -140,6 +150,47 @@ def import_faults(module: str) -> Iterator[str]:
     for target in sorted(set(imports(module, MODULES[module]))):
         yield from layer_faults(own, target)
         yield from foreign_faults(module, own, target)
+
+
+def test_unit_tests_keep_the_layers_too() -> None:
+    """A part's tests import what the part may import, TESTS_ALSO, and the support of tests."""
+    folder = ROOT / "tests" / "unit"
+    faults = [
+        f"{path.relative_to(ROOT)} imports {fault}"
+        for path in sorted(folder.rglob("*.py"))
+        if (own := part_of_tests(path.relative_to(folder).parts[0])) is not None
+        for fault in unit_test_faults(path, own)
+    ]
+    assert not faults, "\n".join(faults)
+
+
+def part_of_tests(top: str) -> str | None:
+    """The part that a folder or a file of tests/unit is about; None for tools and support of tests."""
+    name = top.removeprefix("test_").removesuffix(".py")
+    return next((part for part in (name, CORE + name) if part in ORDER), None)
+
+
+def unit_test_faults(path: Path, own: str) -> Iterator[str]:
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for target in sorted(set(imports(module, path))):
+        if target.startswith("tests.unit."):
+            if part_of_tests(target.split(".")[2]) != own:
+                yield f"{target}: it is of the tests of another part"
+        elif part_of(target) not in TESTS_ALSO.get(own, ()):
+            yield from layer_faults(own, target)
+
+
+def test_what_tests_of_a_part_may_not_import_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    path = tmp_path / "test_queue.py"
+    path.write_text(
+        "import sandbox.replay\nimport scheduler_core.controllers\nimport scheduler_core.state\n"
+        "from tests.unit.state.test_nodes import node\nfrom tests.unit.engine.test_pod_cycle import pod\n"
+    )
+    assert [fault.partition(":")[0] for fault in unit_test_faults(path, CORE + "engine")] == [
+        "sandbox.replay",
+        "tests.unit.state.test_nodes.node",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,11 @@ class LoopThread:
         self._loop.close()
 
     async def _leave_newcomers(self) -> None:
+        # asyncio has no public way to its listening sockets, nor to its connections.
         held: Any = self._loop
-        for key in list(held._selector.get_map().values()):
+        for key in list(held._selector.get_map().values()):  # noqa: SLF001
             reader, _ = key.data
-            if reader is not None and reader._callback == held._accept_connection:
+            if reader is not None and reader._callback == held._accept_connection:  # noqa: SLF001
                 self._loop.remove_reader(key.fd)
         # Those who were accepted just now get their transports.
         await asyncio.sleep(0)
@@ -60,4 +61,4 @@ class LoopThread:
     def _open(self) -> list[Any]:
         """Connections that have a socket still; asyncio keeps them by descriptor, for itself."""
         held: Any = self._loop
-        return [one for one in held._transports.values() if one._sock is not None]
+        return [one for one in held._transports.values() if one._sock is not None]  # noqa: SLF001

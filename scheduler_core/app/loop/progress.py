@@ -29,7 +29,8 @@ _FRAMES: Final = 12
 
 def call_stack(thread: threading.Thread) -> str:
     """The stack of a thread, the innermost call first; empty for a thread that does not run."""
-    frame = sys._current_frames().get(thread.ident or 0)
+    # Documented by Python, despite its name.
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001
     if frame is None:
         return ""
     calls = reversed(extract_stack(frame)[-_FRAMES:])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tests.support.admissions import charges
 from tests.support.builders import make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, member, placed, rejected
-from tests.unit.state.test_unplaced import charges
 
 
 def scheduler() -> GangScheduler:

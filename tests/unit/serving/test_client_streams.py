@@ -9,21 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_core.serving.stream import LEAST_PIECE, ClientReader, ClientWriter, RequestUnreadable
+from tests.support.said import Said
 
 PIECES = st.lists(st.binary(min_size=1, max_size=8).map(lambda raw: raw.replace(b"\x00", b"\n")), max_size=12)
 CALLS = st.lists(
     st.tuples(st.sampled_from(["read", "readline"]), st.integers(min_value=-1, max_value=20)), max_size=12
 )
-
-
-class Said:
-    """A socket that gives what was said piece by piece, then the end."""
-
-    def __init__(self, pieces: list[bytes]) -> None:
-        self._left = iter(pieces)
-
-    def recv(self, size: int) -> bytes:
-        return next(self._left, b"")
 
 
 class Heard:

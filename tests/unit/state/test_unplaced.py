@@ -11,6 +11,7 @@ from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, Charge,
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import EventKind
 from scheduler_core.state.unplaced import IGNORED_SECONDS, PENDING_SECONDS
+from tests.support.admissions import charges
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
 
 COUNTED = [
@@ -49,11 +50,6 @@ def cluster(own: str = "ours") -> ClusterState:
     state.put_node(make_node("n1").allocatable(cpu=8).obj())
     state.put_quota(make_quota("a/q").min(cpu=4).max(cpu=4).obj())
     return state
-
-
-def charges(*made: tuple[str, int], namespace: str = "a") -> ReservationLedger:
-    found = tuple(Charge(uid, uid, "", {CPU: 1000 * cpu, "pods": 1}) for uid, cpu in made)
-    return ReservationLedger(namespace, charges=found, name=ELASTIC_NAME)
 
 
 def used(state: ClusterState) -> tuple[int, int]:

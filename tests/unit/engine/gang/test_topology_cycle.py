@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.config.load import load_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Decision, Noticed, Placed, Rejected
 from scheduler_core.engine.gang.topology_cycle import no_clock
@@ -18,21 +19,16 @@ from scheduler_core.model.names import REASON_SCHEDULER_ERROR, TOPOLOGY_CONSTRAI
 from scheduler_core.model.writes import Patch
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
-from scheduler_core.simulate.scenario import load_scenarios
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_group, make_node, make_pod
 
 PLUGIN = "ClusterTopologyPlacementGroup"
 CONFIG = """
-name: s
-config:
-  apiVersion: kubescheduler.config.k8s.io/v1
-  kind: KubeSchedulerConfiguration
-  profiles:
-  - schedulerName: muster-scheduler
-    plugins: {multiPoint: {enabled: [{name: ClusterTopologyPlacementGroup}]}}
-objects: []
-steps: [{}]
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: muster-scheduler
+  plugins: {multiPoint: {enabled: [{name: ClusterTopologyPlacementGroup}]}}
 """
 
 
@@ -53,8 +49,7 @@ def tree_of_racks(nodes: int) -> ConfigMap:
 
 
 def scheduler(nodes: int = 3, cpu: str = "4", clock: Callable[[], float] = no_clock) -> Scheduler:
-    (scenario,) = load_scenarios(CONFIG)
-    profiles = build_profiles(scenario.config, FACTORIES, KNOWN_PLUGINS)
+    profiles = build_profiles(load_config(CONFIG), FACTORIES, KNOWN_PLUGINS)
     made = Scheduler(ClusterState(), profiles, initial_backoff=0.0, max_backoff=0.0, clock=clock)
     for index in range(nodes):
         made.put(make_node(f"node-{index}").allocatable(cpu=cpu, memory="64Gi", pods="110").obj(), 0.0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler_core.serving.stream import ClientReader, RequestUnreadable
 from tests.support.cost import measured
-from tests.unit.serving.test_client_streams import Said
+from tests.support.said import Said
 from webhook.http.body import MAX_BODY, MAX_TAKEN, BodyTooLarge, read_body
 from webhook.http.chunked_body import CHUNK_LIMITS, FREE_CHUNKS, LEAST_AVERAGE, ChunkedBody
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scheduler_core.kube.errors import ServiceUnavailable
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import POD_GROUPS, RESERVATION_LEDGERS
+from scheduler_core.model.quotas.reservation_ledger import Charge, Hold
 from scheduler_core.quota.reservations.limits import ReservationRefusal
 from tests.support.searches import cases
 from tests.unit.webhook.http.reviews import (
@@ -31,7 +32,6 @@ from tests.unit.webhook.http.reviews import (
 from tests.unit.webhook.reservations.reservations import FakeApi, Replica, hold, pod_group
 from webhook.http.admission_review import review
 from webhook.policy.review_dispatcher import ReviewDispatcher
-from webhook.reservations.batches import Waiter
 from webhook.reservations.ledger_cache import DeletedUids, LedgerCache
 from webhook.reservations.ledger_writer import Times
 from webhook.reservations.reservation_store import ReservationStore
@@ -69,10 +69,22 @@ def serving(*objects: Obj, hard: str = "4") -> tuple[FakeApi, ReviewDispatcher]:
 class Storing(ReservationStore):
     """A store whose server stores at once what was admitted."""
 
-    def _ask(self, namespace: str, waiter: Waiter, *, confirm: bool = False) -> Sequence[ReservationRefusal]:
-        short = super()._ask(namespace, waiter, confirm=confirm)
-        if not short and not waiter.dry_run and isinstance(self._api, FakeApi):
-            self._api.create(waiter.asked)
+    def __init__(self, server: FakeApi, *others: Any) -> None:
+        super().__init__(server, *others)
+        self.server = server
+
+    def charge(
+        self, namespace: str, charge: Charge, *, dry_run: bool = False
+    ) -> Sequence[ReservationRefusal]:
+        short = super().charge(namespace, charge, dry_run=dry_run)
+        if not short and not dry_run:
+            self.server.create(charge)
+        return short
+
+    def reserve(self, namespace: str, hold: Hold, *, dry_run: bool = False) -> Sequence[ReservationRefusal]:
+        short = super().reserve(namespace, hold, dry_run=dry_run)
+        if not short and not dry_run:
+            self.server.create(hold)
         return short
 
 
