@@ -74,7 +74,8 @@ def _other_stacks() -> str:
     """Where the other threads are; the report shows where the main thread is."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     stacks = []
-    for ident, frame in sys._current_frames().items():
+    # Documented by Python, despite its name.
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001
         # pytest-xdist has threads of its own, which Python does not know.
         if ident in names and ident != threading.get_ident():
             stacks.append(f"Thread {names[ident]}:\n{''.join(traceback.format_stack(frame))}")
