@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from kubernetes import client, config
+from typing import TYPE_CHECKING, Any
 
 from tests.support.clusters.server import RequestFailed, Server, request
 from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from kubernetes import client
 
 KUBECTL_SECONDS = 60
 
@@ -92,6 +93,9 @@ class Cluster:
 
     def client(self) -> client.ApiClient:
         """The official client, as an admin."""
+        # Most tests of a cluster never ask for it, and it is slow to import.
+        from kubernetes import config
+
         made: client.ApiClient = config.new_client_from_config(str(self.kubeconfig))  # type: ignore[no-untyped-call]
         return made
 
