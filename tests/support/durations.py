@@ -25,7 +25,10 @@ DEAR_SECONDS: Final = 10.0
 COST: Final = "processor_seconds"
 COLLECTION: Final = "collection_seconds"
 # Files that cost more than ten seconds of a processor, and why they may.
-REASONS: Final[dict[str, str]] = {}
+REASONS: Final[dict[str, str]] = {
+    "tests/unit/support/test_interrupted.py": "each test starts pytest, and workers, to interrupt them",
+    "tests/unit/support/test_time_limits.py": "it starts pytest, and three workers, for seven hangs",
+}
 
 
 @dataclass
