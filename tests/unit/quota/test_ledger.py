@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from scheduler_core.model.names import QUOTA_GROUP_LABEL
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
 from scheduler_core.quota.ledger import LedgerError, QuotaLedger, shift
@@ -240,6 +241,31 @@ def test_every_change_of_use_or_quota_has_a_version_of_its_own() -> None:
         change()
         seen.append(out.version)
     assert seen == sorted(set(seen))
+
+
+OWN = make_quota("a/q").version("1").min(cpu=2).max(cpu=9)
+REPLACED: list[tuple[str, ElasticQuota, bool]] = [
+    ("as it was", make_quota("a/q").version("2").min(cpu=2).max(cpu=9).obj(), False),
+    ("with another min", make_quota("a/q").min(cpu=3).max(cpu=9).obj(), True),
+    ("with a min of another resource", make_quota("a/q").min(gpu=2).max(cpu=9).obj(), True),
+    ("with another max", make_quota("a/q").min(cpu=2).max(cpu=8).obj(), True),
+    (
+        "with another weight",
+        make_quota("a/q").min(cpu=2).max(cpu=9).annotation("muster.dev/weight", "2").obj(),
+        True,
+    ),
+    ("in a group", make_quota("a/q").min(cpu=2).max(cpu=9).label(QUOTA_GROUP_LABEL, "g").obj(), True),
+    ("by an older one", make_quota("a/older").min(cpu=2).max(cpu=8).created(-1.0).obj(), True),
+    ("not at all: a younger one comes", make_quota("a/young").min(cpu=1).created(1.0).obj(), False),
+]
+
+
+@pytest.mark.parametrize(("after", "grows"), [r[1:] for r in REPLACED], ids=[r[0] for r in REPLACED])
+def test_what_decides_has_a_version_of_its_own(after: ElasticQuota, grows: bool) -> None:
+    out = ledger(OWN.obj())
+    before = out.quotas_version
+    out.put_quota(after)
+    assert (out.quotas_version > before) is grows
 
 
 @pytest.mark.parametrize("name", ["total_used", "total_min", "total_leaving", "total_unplaced", "total_both"])

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.model.names import QUOTA_GROUP_LABEL
 from scheduler_core.model.namespace import Namespace
+from scheduler_core.model.quotas.quota_group import parse_quota_group
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
 from tests.support.builders import NodeBuilder, PodBuilder, make_group, make_node, make_pod, make_quota
@@ -301,6 +303,29 @@ def test_events_of_a_quota() -> None:
     assert state.remove_quota(quota.obj()) == changed
     assert (state.quota_dirty, state.objects["ElasticQuota"], state.ledger.quota_of("a")) == ({"a"}, {}, None)
     assert state.put_quota(quota.obj()) == changed, "one that is made anew is new"
+
+
+JOINS: list[tuple[str, str, str, str | None]] = [
+    ("it stays in its group", "g", "g", None),
+    ("it joins a group", "", "g", ""),
+    ("it leaves its group", "g", "", ""),
+    ("it goes to another group", "g", "h", ""),
+    ("it is in no group", "", "", None),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "told"), [j[1:] for j in JOINS], ids=[j[0] for j in JOINS])
+def test_a_quota_that_changes_its_group_concerns_every_namespace(
+    before: str, after: str, told: str | None
+) -> None:
+    state = ClusterState()
+    for name in ("g", "h"):
+        meta = {"name": name, "uid": name, "resourceVersion": "1"}
+        state.put_quota_group(parse_quota_group({"metadata": meta, "spec": {"min": {"cpu": "2"}}}))
+    quota = make_quota("a/q").min(cpu=1)
+    state.put_quota(quota.label(QUOTA_GROUP_LABEL, before).obj())
+    events = state.put_quota(quota.version("2").label(QUOTA_GROUP_LABEL, after).obj())
+    assert events == ([] if told is None else [ClusterEvent(EventKind.QUOTA, namespace=told)])
 
 
 def test_quotas_whose_use_changes_are_written_again() -> None:

@@ -114,6 +114,18 @@ def test_thresholds_of_a_node_are_its_own() -> None:
     assert column(state, "threshold") == [50, 50]
 
 
+def test_a_report_expires_for_prod_pods_only_on_nodes_with_a_threshold_for_them() -> None:
+    state = cluster(*(make_metric(name).usage(cpu="1").updated(NOW) for name in ("m", "n")))
+    own = make_node("m").allocatable(cpu=10, memory=1000)
+    own.meta["annotations"] = {
+        "scheduling.koordinator.sh/usage-thresholds": '{"prodUsageThresholds": {"cpu": 80}}'
+    }
+    state.put_node(own.obj())
+    free = LoadSpec(("cpu", "memory"), Estimation((100, 100)), Thresholds((0, 0), (0, 0)))
+    assert column(state, "prod_expires", free) == [NOW + 180, np.inf]
+    assert column(state, "prod_expires") == [NOW + 180, NOW + 180], "without one, that of all pods counts"
+
+
 # What they follow
 
 

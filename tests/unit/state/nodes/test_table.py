@@ -91,6 +91,20 @@ def test_the_changes_of_a_node_and_of_its_use_are_logged() -> None:
     assert (out.static_changes.since(static), out.usage_changes.since(usage)) == ([0, 1], [1, 1, 0])
 
 
+def test_pods_that_are_placed_together_count_and_are_logged_as_one_by_one() -> None:
+    together, single = table(node("a"), node("b"), node("c")), table(node("a"), node("b"), node("c"))
+    before = together.usage_changes.position
+    pods = [make_pod(f"a/p{number}").uid(f"p{number}").requests(cpu=1).obj() for number in range(3)]
+    slots = np.array([0, 2, 2], dtype=np.int32)
+    vectors = [place(single, pod.uid, "abc"[slot])[2] for pod, slot in zip(pods, slots, strict=True)]
+    nonzero = np.array([pod.nonzero for pod in pods], dtype=np.int64).T
+    together.place_all(pods, slots, np.array(vectors, dtype=np.int64).T, nonzero)
+    assert sorted(set(together.usage_changes.since(before) or ())) == [0, 2]
+    assert np.array_equal(together.requested, single.requested)
+    assert np.array_equal(together.nonzero, single.nonzero)
+    assert [sorted(found) for found in together.pods[:3]] == [["p0"], [], ["p1", "p2"]]
+
+
 def test_tables_grow_and_forget_nothing() -> None:
     out = table()
     out.column("zone")
