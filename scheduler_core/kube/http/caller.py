@@ -76,6 +76,8 @@ class Caller:
             try:
                 raw.settimeout(left)
                 raw.connect(address)
+                # No part of a request waits until the ones before are acknowledged.
+                raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 return raw
             except OSError as error:
                 raw.close()

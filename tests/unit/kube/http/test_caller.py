@@ -26,6 +26,22 @@ def call(url: str, seconds: float = SECONDS, most: int = 1 << 20, **trust: Any) 
     return Caller(Endpoint(url, **trust), seconds).post("v", b'{"a": 1}', most)
 
 
+def test_a_request_does_not_wait_for_acknowledgements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Nagle's algorithm the last part of a long one would, and a request behind a TLS handshake."""
+    waits: list[bool] = []
+    send = socket.socket.send
+
+    def observed(sock: socket.socket, data: bytes) -> int:
+        if bytes(data[:4]) == b"POST":
+            waits.append(not sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        return send(sock, data)
+
+    monkeypatch.setattr(socket.socket, "send", observed)
+    with extender_server(v=lambda handler, body: body) as server:
+        assert call(server.url, MUCH) == b'{"a": 1}'
+    assert waits == [False]
+
+
 def drip(handler: Handler, body: Any) -> None:
     """A byte of the body at a time, each long before a time limit for single reads."""
     handler.send_response(200)

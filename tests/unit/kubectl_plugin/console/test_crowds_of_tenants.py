@@ -87,17 +87,17 @@ def test_who_looks_at_the_queue_does_not_wait_for_who_looked_first() -> None:
     class SlowQuestions:
         def ask(self, about: str, question: Any, answer: Any, *, seconds: float) -> Any:
             asked.set()
-            release.wait(20)
+            release.wait(60)
             return answer()
 
     questions: Any = SlowQuestions()
     advisor = Advisor(scene.watch.cluster, questions)
     first = threading.Thread(target=advisor.queue, daemon=True)
     first.start()
-    assert asked.wait(5)
+    assert asked.wait(60)
     began = time.monotonic()
     known = advisor.queue()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
     assert (known.current, known.problem) == (False, "the queue is being computed")
     release.set()
     first.join(5)

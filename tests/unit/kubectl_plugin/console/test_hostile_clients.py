@@ -302,10 +302,10 @@ def test_a_client_that_drips_is_cut_off(plain: Running) -> None:
         began = time.monotonic()
         sock.sendall(b"GET /now HTTP/1.1\r\n")
         with suppress(OSError):
-            while time.monotonic() - began < 20:
+            while time.monotonic() - began < 60:
                 sock.sendall(b"X")
                 time.sleep(0.2)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 50
 
 
 def test_of_too_many_connections_the_oldest_that_asked_nothing_go(

@@ -189,7 +189,8 @@ def test_the_pods_of_others_are_counted_however_many_they_are(others: int) -> No
         return first, found.judge(charge("q"), CPU)
 
     (first, second), seconds = measured(judged)
-    assert seconds < 0.01
+    # A look at each of two millions would take longer, and a slow machine does not.
+    assert seconds < 0.1
     assert first is None
     assert second is not None
     assert (second.rule, second.used, second.limit) == ("sum(min)", others + 1, others + 1)
