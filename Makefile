@@ -21,11 +21,6 @@ PYTEST := $(BIN)/python -m pytest $(HOW)
 # For tests of real servers, clients and clocks: few failures get a second attempt, which is told; none at night.
 TWICE := $(BIN)/python -m tests.tools.attempts $(HOW)
 CHECKED := .
-# Random worlds of tests have seeds of their own each day; a run past midnight keeps to its first day.
-ifndef MUSTER_DAY
-MUSTER_DAY := $(shell date -u +%F)
-endif
-export MUSTER_DAY
 # API servers of the end-to-end tests: sandbox, kube-apiserver, kube-apiserver-1.37, both (the first two).
 SERVER ?= both
 CONTROLLERS := build/controllers

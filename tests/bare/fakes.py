@@ -78,7 +78,7 @@ class Clone:
     def run(self, *command: str) -> tuple[int, str]:
         """Exit code and output; of `make .venv/.ready` where nothing else is named."""
         process = self.start(*command)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=150)
         return process.returncode, said
 
     def interrupted(self, *command: str, child: Path) -> tuple[int, str]:
@@ -86,7 +86,7 @@ class Clone:
         process = self.start(*command)
         number = int(eventually(lambda: child.exists() and child.read_text().strip()))
         os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=150)
         eventually(lambda: not _alive(number))
         return process.returncode, said
 

@@ -8,13 +8,12 @@ within their min come at once.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
-from tests.support.day_seeds import DaySeeds
+from tests.support.day_seeds import DaySeeds, portion_names
 from tests.support.searches import cases
 from tests.support.worlds import checks, player
 from tests.support.worlds.checks import Fault, Preemption
@@ -33,7 +32,7 @@ def test_every_move_is_fair_and_a_fresh_scheduler_would_change_nothing(block: in
     assert not told, "\n".join(told)
 
 
-@pytest.mark.parametrize("seeds", NEW_WORLDS.portions(BLOCK), ids=itertools.count())
+@pytest.mark.parametrize("seeds", NEW_WORLDS.portions(BLOCK), ids=portion_names())
 def test_so_it_is_in_worlds_of_the_day(seeds: range, request: pytest.FixtureRequest) -> None:
     NEW_WORLDS.judge(faults(seeds), request)
 

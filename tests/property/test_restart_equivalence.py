@@ -8,7 +8,6 @@ in `build/worlds` if its seed is one of the day. `MUSTER_WORLDS` says how many o
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +27,7 @@ from scheduler_core.plugins.node_ports import NodePorts
 from scheduler_core.simulate.objects import merge_patch
 from scheduler_core.simulate.run import run_scenario
 from scheduler_core.simulate.scenario import load_scenarios
-from tests.support.day_seeds import NIGHT, DaySeeds
+from tests.support.day_seeds import NIGHT, DaySeeds, portion_names
 from tests.support.searches import cases
 from tests.support.worlds import objects as make
 from tests.support.worlds import rest
@@ -56,7 +55,7 @@ def test_a_fresh_scheduler_would_change_nothing(block: int, tmp_path: Path) -> N
     assert not told, "\n".join(told)
 
 
-@pytest.mark.parametrize("seeds", NEW_WORLDS.portions(BLOCK), ids=itertools.count())
+@pytest.mark.parametrize("seeds", NEW_WORLDS.portions(BLOCK), ids=portion_names())
 def test_nor_would_it_in_worlds_of_the_day(seeds: range, request: pytest.FixtureRequest) -> None:
     told = []
     for world, player in map(live, seeds):

@@ -6,7 +6,6 @@ memories. What-if knows only its objects. `MUSTER_WHAT_IF_WORLDS` says how many 
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -18,7 +17,7 @@ from scheduler_core.answers.draft import Draft
 from scheduler_core.answers.run_result import RunResult, run
 from scheduler_core.answers.worlds import CopiedWorld
 from scheduler_core.simulate import Simulation
-from tests.support.day_seeds import DaySeeds
+from tests.support.day_seeds import DaySeeds, portion_names
 from tests.support.random_changes import suppose_something
 from tests.support.searches import cases
 from tests.support.worlds.generate import live
@@ -58,7 +57,7 @@ def test_what_if_says_what_the_running_scheduler_does(portion: int, record_prope
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seeds", _NEW_WORLDS.portions(_NEW_AT_ONCE), ids=itertools.count())
+@pytest.mark.parametrize("seeds", _NEW_WORLDS.portions(_NEW_AT_ONCE), ids=portion_names())
 def test_so_it_does_in_worlds_of_the_day(
     seeds: range, request: pytest.FixtureRequest, record_property: Callable
 ) -> None:

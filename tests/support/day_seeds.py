@@ -8,8 +8,9 @@ good. Nights are strict everywhere, and so are the worlds of old findings.
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -33,6 +34,11 @@ def first_seed(day: str = DAY, *, night: bool = NIGHT) -> int:
     """The first of the seeds of a day such as `2026-11-29`."""
     days = (date.fromisoformat(day) - _FIRST_DAY).days
     return _FIRST_SEED + days * _PER_DAY + night * _BY_DAY
+
+
+def portion_names() -> Iterator[str]:
+    """Names for the portions of a search: the same ones every day."""
+    return (f"portion {number} of the day" for number in itertools.count(1))
 
 
 class DaySeeds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable
 from typing import Final
@@ -18,7 +17,7 @@ from scheduler_core.answers.why.subject import Subject, reached, subject_of
 from scheduler_core.answers.worlds import CopiedWorld
 from scheduler_core.model.names import QUOTA_GROUP_LABEL
 from scheduler_core.simulate import Simulation
-from tests.support.day_seeds import DaySeeds
+from tests.support.day_seeds import DaySeeds, portion_names
 from tests.support.searches import cases
 from tests.support.situations import GPU, cluster, node, quota
 from tests.support.smaller_fixes import smaller
@@ -42,7 +41,7 @@ def test_every_fix_starts_the_work_and_no_smaller_one_does(portion: int, record_
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seeds", _NEW_WORLDS.portions(_NEW_AT_ONCE), ids=itertools.count())
+@pytest.mark.parametrize("seeds", _NEW_WORLDS.portions(_NEW_AT_ONCE), ids=portion_names())
 def test_so_it_is_in_worlds_of_the_day(
     seeds: range, request: pytest.FixtureRequest, record_property: Callable
 ) -> None:

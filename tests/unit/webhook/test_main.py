@@ -183,14 +183,14 @@ def test_options_reach_the_webhook(
     ("state", "folder"),
     [
         pytest.param("/state", "/state/muster/webhook", id="in the state directory"),
-        pytest.param("", "/home/me/.local/state/muster/webhook", id="at home"),
+        pytest.param("", "/home/muster/.local/state/muster/webhook", id="at home"),
     ],
 )
 def test_certificates_of_a_single_process_are_kept(
     state: str, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", state)
-    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("HOME", "/home/muster")
     assert served(monkeypatch).certificates.own == Path(folder)
 
 
