@@ -14,6 +14,7 @@ import argparse
 import importlib.util
 import json
 import os
+import random
 import signal
 import sys
 import time
@@ -37,6 +38,7 @@ RESULT = ROOT / "build" / "mutants.json"
 COUNT = 300
 # Of the tests near a fault, and again of the others, those that take longer in sum are left out.
 TEST_SECONDS = 60.0
+ENDLESS_SECONDS = 10.0
 # Imported once, before any fault: nothing of ours.
 WARM = (
     "numpy msgspec yaml flask cheroot.server cryptography.x509 kubernetes.client aiohttp prometheus_client "
@@ -69,7 +71,7 @@ class Candidate:
     seconds: float
 
 
-def chosen(place: Place, reach: Mapping[str, Reach]) -> list[Candidate]:
+def chosen(place: Place, reach: Mapping[str, Reach], most: float = TEST_SECONDS) -> list[Candidate]:
     """Tests that reach the block of a fault: those near the module first, then those of quick files.
 
     What runs when a module is imported is judged by the tests that reach anything in that module, and so is
@@ -88,7 +90,7 @@ def chosen(place: Place, reach: Mapping[str, Reach]) -> list[Candidate]:
     kept: list[Candidate] = []
     for one in candidates:
         near = one.distance < FAR
-        if not kept or spent[near] + one.seconds <= TEST_SECONDS:
+        if not kept or spent[near] + one.seconds <= most:
             spent[near] += one.seconds
             kept.append(one)
     return kept
@@ -207,12 +209,18 @@ def judge(place: Place, tests: Sequence[Candidate], answer: Path, endless: float
     answer.touch()
 
 
-def run(wanted: Sequence[Place], pool: Pool, endless: float) -> Iterator[Outcome]:
-    """What becomes of each fault, in the order in which it is known."""
-    reach = reach_of(ROOT, BUILD, files_of_tests(ROOT), pool)
+def run(
+    wanted: Sequence[Place], files: Sequence[str], pool: Pool, most: float, endless: float
+) -> Iterator[Outcome]:
+    """What becomes of each fault by the tests of these files, in the order in which it is known.
+
+    `most` are the seconds of tests near a fault, and again of others; `endless` those after which a quick
+    test has no end.
+    """
+    reach = reach_of(ROOT, BUILD, files, pool)
     outcomes: list[Outcome] = []
     for number, place in enumerate(wanted):
-        tests = chosen(place, reach)
+        tests = chosen(place, reach, most)
         if not tests:
             yield Outcome(place, "unreached", "", 0, 0.0)
             continue
@@ -278,17 +286,20 @@ def main() -> int:
         wanted = again(given.result, rooms)
     else:
         wanted = sample(rooms, given.count, given.seed, given.module)
+        # So what is known when the run is interrupted is a fair sample, too.
+        random.Random(given.seed).shuffle(wanted)
+    files = [file for file in files_of_tests(ROOT) if file.startswith(tuple(given.tests or [""]))]
     pool, outcomes, started = Pool(given.jobs), [], time.monotonic()
     interrupted = False
     try:
-        for outcome in run(wanted, pool, given.endless):
+        for outcome in run(wanted, files, pool, given.seconds, given.endless):
             outcomes.append(outcome)
             print(f"\r{len(outcomes)}/{len(wanted)} ", end="", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         interrupted = True
     finally:
         pool.stop()
-    outcomes.sort(key=lambda outcome: wanted.index(outcome.place))
+    outcomes.sort(key=lambda o: ([*ROOMS].index(o.place.room), o.place.path, o.place.fault.index))
     given.result.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
     for outcome in outcomes:
         if outcome.verdict != "caught":
@@ -312,6 +323,9 @@ def _options() -> argparse.ArgumentParser:
     )
     options.add_argument("--room", choices=ROOMS, action="append", help="only this one (may be repeated)")
     options.add_argument("--module", default="", help="only this module: the end of its path")
+    options.add_argument(
+        "--tests", action="append", metavar="PATH", help="ask only tests below this folder (may be repeated)"
+    )
     options.add_argument("--count", type=int, default=COUNT, help="faults, 0 for all (%(default)s)")
     options.add_argument("--seed", type=int, default=1, help="of the sample (%(default)s)")
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)")
@@ -320,9 +334,15 @@ def _options() -> argparse.ArgumentParser:
             name, type=float, default=0.0, help=f"exit code 1 where a smaller share {what} is caught"
         )
     options.add_argument(
+        "--seconds",
+        type=float,
+        default=TEST_SECONDS,
+        help="of the tests near a fault, and again of the others (%(default)s)",
+    )
+    options.add_argument(
         "--endless",
         type=float,
-        default=10.0,
+        default=ENDLESS_SECONDS,
         help="processor seconds beyond its usual ones after which a test has no end (%(default)s)",
     )
     options.add_argument("--again", action="store_true", help="what was not caught in the last run")

@@ -166,6 +166,12 @@ def test_tests_beyond_the_seconds_are_left_out_of_the_near_and_of_the_far_ones()
     ]
 
 
+def test_fewer_seconds_leave_out_more_tests_and_never_the_first() -> None:
+    known = reach("tests/unit/quota/test_policy.py", 9.0, 2.0, 1.0)
+    for most, asked in ((12.0, "012"), (10.0, "02"), (0.0, "0")):
+        assert "".join(one.test[-1] for one in chosen(a_place(), known, most)) == asked
+
+
 @pytest.mark.parametrize(
     ("at_import", "digests", "asked"),
     [

@@ -205,6 +205,10 @@ STEPS: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("it stays after all", lambda state: state.reprieve("p")),
     ("its node is taken back", lambda state: state.put_pod(member("p").obj())),
     ("it gets a node again", lambda state: state.put_pod(member("p").on("n").obj())),
+    ("its node is taken back again", lambda state: state.put_pod(member("p").obj())),
+    ("a node is found for it", lambda state: state.assume(member("p").obj(), 0, 1.0)),
+    ("the binding fails", lambda state: state.forget("p")),
+    ("it gets a node at last", lambda state: state.put_pod(member("p").on("n").obj())),
     ("it has finished", lambda state: state.put_pod(member("p").on("n", "Succeeded").obj())),
     ("it is gone", lambda state: state.remove_pod("p")),
 ]
