@@ -76,13 +76,14 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         shutil.copy(tool, root / "tests/tools")
     options = ["--count", "0", "--room", "quota", "--jobs", "2", "--endless", "0.5"]
     command = [sys.executable, "-m", "tests.tools.mutants", *options]
-    ended = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     answers = json.loads((root / "build/mutants.json").read_text())
     return {f"{a['place']['fault']['before']} -> {a['place']['fault']['after']}": a for a in answers}
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("fault", "verdict"),
     [
@@ -98,17 +99,20 @@ def test_a_planted_fault_is_judged(outcomes: dict[str, dict[str, Any]], fault: s
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_fault_is_caught_by_the_test_of_its_module(outcomes: dict[str, dict[str, Any]]) -> None:
     assert outcomes["used >= limit -> used > limit"]["by"].endswith("test_limits.py::test_a_limit_is_reached")
     assert outcomes["count -= 1 -> count += 1"]["by"] == "no end"
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_far_test_is_asked_after_the_near_ones(outcomes: dict[str, dict[str, Any]]) -> None:
     assert outcomes["used if used < limit else limit -> limit"]["by"] == FAR_TEST
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_all_tests_that_reach_a_survivor_were_asked(outcomes: dict[str, dict[str, Any]]) -> None:
     assert outcomes["used < limit -> used <= limit"]["tests"] == 2
 
