@@ -49,6 +49,6 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
         (machine.programs / name).symlink_to(shutil.which(name) or f"/bin/{name}")
     monkeypatch.setenv("PATH", str(machine.programs))
     monkeypatch.setenv("XDG_CACHE_HOME", str(machine.cache.parent))
-    for variable in ("KUBEBUILDER_ASSETS", "MUSTER_NO_BUILD"):
+    for variable in ("KUBEBUILDER_ASSETS", "MUSTER_GO_CACHE", "MUSTER_NO_BUILD"):
         monkeypatch.delenv(variable, raising=False)
     return machine
