@@ -63,7 +63,8 @@ def test_the_output_of_a_stage_is_told_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_a_failure_fails_the_check_and_ends_no_other_stage(tmp_path: Path) -> None:
-    stages = "queue one bad 1 bash -c 'exit 7'\nqueue one later 1 true\nqueue two good 1 echo 'a b'"
+    words = """bash -c 'test "$0" = "a b"' 'a b'"""
+    stages = f"queue one bad 1 bash -c 'exit 7'\nqueue one later 1 true\nqueue two good 1 {words}"
     code, output = check(tmp_path, stages)
     assert (code, verdicts(output)) == (7, {"bad": "FAILED (7)", "later": "ok", "good": "ok"})
 
