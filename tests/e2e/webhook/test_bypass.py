@@ -28,13 +28,13 @@ from tests.e2e.webhook.test_reservations import (
     limited,
     pod,
     refusal,
-    until_decided,
     with_quota,
 )
 from tests.e2e.webhook.test_webhook import quota, stop
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed, Server
 from tests.support.eventually import eventually
+from tests.support.webhooks.try_again import until_decided
 from webhook.certs.registration import register
 
 pytestmark = pytest.mark.e2e

@@ -129,6 +129,12 @@ def x_groups(cluster: Cluster) -> Iterator[None]:
         yield
     finally:
         cluster.request("DELETE", f"{CRDS}/{name}")
+        eventually(lambda: "podgroups" not in kinds(cluster, "/apis/scheduling.x-k8s.io/v1alpha1"))
+
+
+def kinds(cluster: Cluster, version: str) -> set[str]:
+    """What the discovery of a version tells; a server keeps it for a moment after a kind is gone."""
+    return {item["name"] for item in cluster.request("GET", version)["resources"]}
 
 
 def test_a_group_of_scheduler_plugins_that_can_never_fit_is_refused(guarded: Cluster) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -18,9 +18,9 @@ from tests.support.clusters.scheduler import scheduler
 from tests.support.clusters.server import RequestFailed, Server, exchange
 from tests.support.eventually import eventually
 from tests.support.searches import cases
+from tests.support.webhooks.try_again import until_decided
 from webhook.certs.registration import register
 
-T = TypeVar("T")
 ROUNDS = cases(200, "MUSTER_RACE_ROUNDS")
 TIMEOUT_SECONDS = 3
 VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/muster-webhook"
@@ -89,25 +89,6 @@ def pod(name: str, cpu: str, group_name: str = "") -> dict[str, Any]:
         "metadata": {"name": name, "annotations": annotations},
         "spec": {"containers": [{"name": "main", "image": "example.com/app:1", "resources": resources}]},
     }
-
-
-def told_to_try_again(error: RequestFailed) -> bool:
-    """Whether the webhook could not decide in time; then the object was not stored."""
-    return error.status == 503 and "try again" in str(error)
-
-
-def until_decided(ask: Callable[[], T]) -> T:
-    """The answer to a request that is sent again while the webhook does not decide. Raises RequestFailed."""
-
-    def decided() -> tuple[T]:
-        try:
-            return (ask(),)
-        except RequestFailed as error:
-            if told_to_try_again(error):
-                raise AssertionError(str(error)) from error
-            raise
-
-    return eventually(decided, timeout=90)[0]
 
 
 def create(cluster: Cluster, namespace: str, obj: dict[str, Any], query: str = "") -> Any:
@@ -536,6 +517,8 @@ def two_replicas(cluster: Cluster, hooks: list[Hook]) -> None:
         for entry in made["webhooks"]:
             entry["objectSelector"] = {"matchLabels": {"replica": str(number)}}
             entry["name"] = f"r{number}.{entry['name']}"
+            # Whom the webhook cannot answer in time an API server may let pass: that is no race.
+            entry["timeoutSeconds"], entry["failurePolicy"] = 30, "Fail"
             entries.append(entry)
     cluster.request("POST", VALIDATING.rpartition("/")[0], {**made, "webhooks": entries})
     for number in range(len(hooks)):

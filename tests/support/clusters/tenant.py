@@ -13,6 +13,7 @@ import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,12 +24,15 @@ from scheduler_core.model.pods.requests import requests_of
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed, request
 from tests.support.eventually import eventually
+from tests.support.webhooks.try_again import until_decided
 
 Obj = dict[str, Any]
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 RBAC = Path(__file__).parents[3] / "charts" / "muster" / "rbac"
 AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-{}"
 MERGE = "application/merge-patch+json"
+# Longer than any test, also where nothing happens for a long time.
+WITNESS_SECONDS = 600
 
 
 class Undecided(Exception):
@@ -68,6 +72,20 @@ class Tenant:
         account = f"system:serviceaccount:kube-system:{controller}"
         groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system")
         return Tenant(self.cluster, self.namespace, account, groups)
+
+
+class PatientTenant(Tenant):
+    """A tenant that asks again while the webhook does not decide; `hasty` is the same without patience."""
+
+    def __init__(self, hasty: Tenant) -> None:
+        super().__init__(hasty.cluster, hasty.namespace, hasty.user)
+        self.hasty = hasty
+
+    def request(self, method: str, path: str, body: object = None, kind: str = MERGE) -> Any:
+        return until_decided(partial(self.hasty.request, method, path, body, kind))
+
+    def on_behalf(self, controller: str) -> Tenant:
+        return PatientTenant(self.hasty.on_behalf(controller))
 
 
 def admit_tenant(cluster: Cluster, namespace: str, user: str = "tenant") -> Tenant:
@@ -169,9 +187,12 @@ def witness(cluster: Cluster, namespace: str) -> Iterator[Witness]:
     server = cluster.server
     place = urlsplit(server.url)
     context = ssl.create_default_context(cafile=str(server.ca_file))
-    link = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=60, context=context)
+    link = http.client.HTTPSConnection(
+        place.hostname or "", place.port, timeout=WITNESS_SECONDS, context=context
+    )
     start = cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods")["metadata"]["resourceVersion"]
-    path = f"/api/v1/namespaces/{namespace}/pods?watch=true&resourceVersion={start}&timeoutSeconds=120"
+    query = f"watch=true&resourceVersion={start}&timeoutSeconds={WITNESS_SECONDS}"
+    path = f"/api/v1/namespaces/{namespace}/pods?{query}"
     link.request("GET", path, headers={"Authorization": f"Bearer {server.token}"})
     line = link.sock
     answer = link.getresponse()
@@ -193,8 +214,8 @@ def witness(cluster: Cluster, namespace: str) -> Iterator[Witness]:
                 "containers": [{"name": "main", "image": "example.com/app:1"}],
             },
         }
-        cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
-        eventually(lambda: found.seen == last, 40)
+        until_decided(partial(cluster.request, "POST", f"/api/v1/namespaces/{namespace}/pods", body))
+        eventually(lambda: found.seen == last)
     finally:
         # Who reads holds the lock that closing asks for: the reader is sent away first.
         with suppress(OSError):
