@@ -32,7 +32,7 @@ from sandbox.store.object_store import ObjectStore
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import LABEL_HOSTNAME
 
-START_SECONDS: Final = 60.0
+START_SECONDS: Final = 120.0
 # The API server ends with them, so a clean shutdown has no use.
 STOP_SECONDS: Final = 0.3
 _KEPT_LINES: Final = 200

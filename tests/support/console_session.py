@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 BIN = Path(sys.executable).parent
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 class Reply(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PASTE_SECONDS = 120.0
+PASTE_SECONDS = 240.0
 _END = "@@end-of-paste"
 _FAILED = "@@failed"
 _TELL_FAILURES = f"""

@@ -18,7 +18,7 @@ import yaml
 from tests.support.eventually import eventually
 from tests.support.free_port import free_port
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 ANSWER_SECONDS = 30.0
 
 

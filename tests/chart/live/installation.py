@@ -25,7 +25,7 @@ AUDIT_POLICY = {
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CONFIGURATIONS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
 TOKEN_SECONDS = 3600
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 Right = tuple[str, str, str]
 

@@ -14,7 +14,7 @@ from tests.e2e.documents.installed import default_scheduler, docker_stand_in, pr
 from tests.e2e.documents.reader import Reader
 from tests.support.pasted_pages import INSTALL, on_your_cluster, story
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900), pytest.mark.long]
 CLUSTER = "source .venv/bin/activate\nmuster-sandbox up --nodes 3 --kubeconfig own.kubeconfig\n"
 
 

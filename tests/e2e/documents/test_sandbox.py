@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.documents.reader import Reader
 from tests.support.pasted_pages import RULES, in_the_sandbox, story
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900), pytest.mark.long]
 
 
 def test_the_pages_that_a_reader_follows_in_a_sandbox(tmp_path: Path, served_by: str) -> None:

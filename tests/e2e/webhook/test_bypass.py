@@ -9,14 +9,12 @@ from __future__ import annotations
 import copy
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.model.admission_webhooks import WebhookEndpoint
 from tests.e2e.webhook.test_reservations import (
     GROUP_ANNOTATION,
@@ -34,8 +32,8 @@ from tests.e2e.webhook.test_webhook import quota, stop
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed, Server
 from tests.support.eventually import eventually
+from tests.support.webhooks.registered import register_patiently
 from tests.support.webhooks.try_again import until_decided
-from webhook.certs.registration import register
 
 pytestmark = pytest.mark.e2e
 Obj = dict[str, Any]
@@ -50,9 +48,7 @@ def hook(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[H
 
 @pytest.fixture
 def guarded(cluster: Cluster, hook: Hook) -> Cluster:
-    client, _ = connect(Overrides(kubeconfig=str(cluster.kubeconfig)))
-    with closing(client.session):
-        register(client, WebhookEndpoint(hook.authority, hook.url))
+    register_patiently(cluster, WebhookEndpoint(hook.authority, hook.url))
     await_asked(cluster)
     return cluster
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.model.admission_webhooks import WebhookEndpoint, validating_configuration
 from tests.e2e.webhook.test_webhook import hard, start, stop
 from tests.support.clusters.cluster import Cluster
@@ -18,8 +17,8 @@ from tests.support.clusters.scheduler import scheduler
 from tests.support.clusters.server import RequestFailed, Server, exchange
 from tests.support.eventually import eventually
 from tests.support.searches import cases
+from tests.support.webhooks.registered import register_patiently
 from tests.support.webhooks.try_again import until_decided
-from webhook.certs.registration import register
 
 ROUNDS = cases(200, "MUSTER_RACE_ROUNDS")
 TIMEOUT_SECONDS = 3
@@ -57,9 +56,7 @@ def hooks(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture
 def guarded(cluster: Cluster, hooks: list[Hook]) -> Cluster:
     """A cluster that asks the first replica."""
-    client, _ = connect(Overrides(kubeconfig=str(cluster.kubeconfig)))
-    with closing(client.session):
-        register(client, WebhookEndpoint(hooks[0].authority, hooks[0].url))
+    register_patiently(cluster, WebhookEndpoint(hooks[0].authority, hooks[0].url))
     await_asked(cluster)
     return cluster
 

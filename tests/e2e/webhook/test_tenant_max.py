@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.model.admission_webhooks import WebhookEndpoint
 from tests.e2e.webhook.test_reservations import Hook, await_asked
 from tests.e2e.webhook.test_webhook import stop
@@ -26,7 +25,7 @@ from tests.support.clusters.scheduler import create_node, create_priority_class,
 from tests.support.clusters.server import RequestFailed, Server
 from tests.support.clusters.tenant import PatientTenant, Tenant, Undecided, admit_tenant, allow, witness
 from tests.support.eventually import eventually
-from webhook.certs.registration import register
+from tests.support.webhooks.registered import register_patiently
 
 pytestmark = pytest.mark.e2e
 Obj = dict[str, Any]
@@ -49,9 +48,7 @@ def hook(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[H
 def guarded(server: Server, kubectl: Path, hook: Hook) -> Iterator[Cluster]:
     """A cluster that asks the webhook, for all rows: API servers take long to notice that they should."""
     cluster = Cluster(server, kubectl, "sandbox" if isinstance(server, SandboxServer) else "kube-apiserver")
-    client, _ = connect(Overrides(kubeconfig=str(cluster.kubeconfig)))
-    with closing(client.session):
-        register(client, WebhookEndpoint(hook.authority, hook.url))
+    register_patiently(cluster, WebhookEndpoint(hook.authority, hook.url))
     await_asked(cluster)
     # API servers ask of a resize what its node can do.
     create_node(cluster, "n1", cpu="64")

@@ -30,7 +30,7 @@ from tests.support.eventually import eventually
 from webhook.certs.registration import register
 from webhook.view.pending import GRACE
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 _sizes = itertools.count(1)
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/muster-webhook"
 

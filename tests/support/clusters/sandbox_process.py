@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 STOP_SECONDS = 30.0
 _SERVES = "Ctrl-C stops it."
 

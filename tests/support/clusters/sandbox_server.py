@@ -11,7 +11,7 @@ from sandbox.api.server import ApiServer, ServerOptions
 from tests.support.loop_thread import LoopThread
 
 Result = TypeVar("Result")
-_START_SECONDS = 30.0
+_START_SECONDS = 90.0
 _STOP_SECONDS = 30.0
 
 

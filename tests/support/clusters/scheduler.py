@@ -20,7 +20,7 @@ from tests.support.eventually import eventually
 from tests.support.free_port import free_port
 
 SCHEDULER = "muster-scheduler"
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 class SchedulerProcess:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.tools.build import have
 
-START_SECONDS = {"sandbox": 90.0, "kube-apiserver": 120.0, "kube-apiserver-1.37": 120.0}
+START_SECONDS = {"sandbox": 120.0, "kube-apiserver": 120.0, "kube-apiserver-1.37": 120.0}
 SIGNS = ("export KUBECONFIG=", "The webhook is registered.", "The scheduler is at work.")
 
 Running = tuple[subprocess.Popen[str], Path, list[str]]

@@ -18,7 +18,7 @@ from typing import Any
 from scheduler_core.certificates import issue_serving, make_authority
 
 ROOT = Path(__file__).parents[3]
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 class WebhookAlone:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support.clusters.server import Server
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 STOP_SECONDS = 30.0
 
 

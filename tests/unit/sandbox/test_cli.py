@@ -24,7 +24,7 @@ from sandbox.scheduler_config import ALSO_SERVED, at_this_server, profile_names
 from scheduler_core.app.config_cli import configure
 from scheduler_core.config.flags import Flags
 
-START_SECONDS = 90.0
+START_SECONDS = 120.0
 
 
 @contextmanager
