@@ -180,7 +180,7 @@ def test_a_watch_prints_the_borrower_and_the_lender_when_a_pod_goes(
             eventually(lambda: len(path.read_text().splitlines()) == 2, 40)
             kube("delete", "pod", "a2", "-n", first, "--grace-period=0", "--force")
             lines = eventually(
-                lambda: found if len(found := path.read_text().splitlines()) >= 4 else None, 20
+                lambda: found if len(found := path.read_text().splitlines()) >= 4 else None, 60
             )
         finally:
             watch.terminate()
@@ -261,7 +261,7 @@ def test_a_watch_of_loans_prints_the_end_of_a_loan(
             eventually(lambda: len(path.read_text().splitlines()) == 1, 40)
             kube("delete", "pod", "a2", "-n", first, "--grace-period=0", "--force")
             lines = eventually(
-                lambda: found if len(found := path.read_text().splitlines()) == 2 else None, 20
+                lambda: found if len(found := path.read_text().splitlines()) == 2 else None, 60
             )
         finally:
             watch.terminate()

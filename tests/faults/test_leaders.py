@@ -23,8 +23,8 @@ Record = Callable[[str, int, Losses], None]
 STEP_SECONDS = 600.0
 # Short, so that others need not wait for long, and long enough for a machine that is busy.
 BRIEF = (
-    "--leader-elect-lease-duration=5s",
-    "--leader-elect-renew-deadline=4s",
+    "--leader-elect-lease-duration=10s",
+    "--leader-elect-renew-deadline=8s",
     "--leader-elect-retry-period=500ms",
 )
 

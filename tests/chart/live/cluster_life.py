@@ -12,6 +12,7 @@ from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import bound, create_node, create_pod, create_quota, events
 from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
+from tests.support.webhooks.try_again import until_decided
 from webhook.owner_gangs.table import built_in
 
 NODES = ("node-0", "node-1")
@@ -99,7 +100,7 @@ def a_gang_with_a_reservation(cluster: Cluster) -> None:
         "metadata": {"name": "workers"},
         "spec": {"minMembers": 2, "totalResources": {"cpu": "1"}},
     }
-    cluster.request("POST", GROUPS.format(namespace), group)
+    until_decided(lambda: cluster.request("POST", GROUPS.format(namespace), group))
     for number in range(2):
         member(cluster, namespace, f"worker-{number}", {"annotations": {GROUP_ANNOTATION: "workers"}})
     owned = {"apiVersion": "batch/v1", "kind": "Job", "name": "gone", "uid": "1", "controller": True}
@@ -145,7 +146,7 @@ def member(cluster: Cluster, namespace: str, name: str, metadata: dict[str, Any]
             **spec,
         },
     }
-    cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+    until_decided(lambda: cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body))
 
 
 def a_gang_from_its_owner(cluster: Cluster, namespace: str = "fleet") -> None:
@@ -165,7 +166,7 @@ def a_gang_from_its_owner(cluster: Cluster, namespace: str = "fleet") -> None:
 
     for name in ("first", "second"):
         member(cluster, namespace, name, {"ownerReferences": [{**owner, "controller": True}]})
-    assert minimum() == [2]
+    eventually(lambda: minimum() == [2], SECONDS)
     eventually(lambda: len(bound(cluster, namespace)) == 2, SECONDS)
     cluster.request("PATCH", f"{jobs}/boat", {"spec": {"parallelism": 3, "completions": 3}})
     eventually(lambda: minimum() == [3], SECONDS)

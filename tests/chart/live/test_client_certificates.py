@@ -19,7 +19,7 @@ from scheduler_core.model.names import MUSTER_SCHEDULER
 from tests.chart.rendering import CHART
 from tests.support.clusters.cluster import await_established
 from tests.support.clusters.control_plane import ControlPlane
-from tests.support.clusters.server import request
+from tests.support.clusters.server import RequestFailed, request
 from tests.support.eventually import eventually
 from tests.support.webhooks.process import WebhookProcess
 
@@ -86,7 +86,7 @@ def test_reviews_of_a_server_with_a_certificate_are_answered_and_those_of_others
             made: Body = request(server, "POST", path, pod)
             return bool(made["spec"]["schedulerName"] == MUSTER_SCHEDULER)
 
-        eventually(sent_to_muster, timeout=30)
+        eventually(sent_to_muster)
         call = urllib.request.Request(f"https://127.0.0.1:{webhook.port}/validate", b"{}", method="POST")
         call.add_header("Content-Type", "application/json")
         stranger = ssl.create_default_context()
@@ -100,14 +100,12 @@ def test_reviews_of_a_server_with_a_certificate_are_answered_and_those_of_others
 def test_a_server_without_one_is_told_so_where_the_webhook_must_answer() -> None:
     with installed(shows=False) as (server, _):
 
-        def words() -> str:
-            try:
+        def told() -> bool:
+            with pytest.raises(RequestFailed) as refused:
                 request(server, "POST", f"{QUOTA}?dryRun=All", quota("quota", "0"))
-            except Exception as error:
-                return str(error)
-            return ""
+            said = str(refused.value)
+            assert "elasticquotas.validate.muster.dev" in said
+            return "certificate is known here" in said
 
         # Before the API server knows the configuration, it asks nobody.
-        said = eventually(words, timeout=30)
-        assert "elasticquotas.validate.muster.dev" in said
-        assert "certificate is known here" in said
+        eventually(told)

@@ -43,7 +43,7 @@ class Shell:
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=self._environment)
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, env=self._environment)
 
     def kubectl(self, *args: str) -> str:
         done = self.run(self._kubectl, *args)
@@ -92,6 +92,8 @@ def check_seed_and_default_scheduler(shell: Shell) -> None:
     assert eventually(lambda: shell.kubectl(*used) == "1")
     shell.kubectl("run", "quota", "--image=busybox", "-n", "team-a")
     assert shell.pods()["team-a/quota"]["spec"]["schedulerName"] == "muster-scheduler"
+    # What is compared after the restart must not change before it.
+    shell.kubectl("wait", "--for=condition=Ready", "pod/quota", "-n", "team-a", "--timeout=90s")
 
 
 def running(shell: Shell, name: str) -> dict[str, Any] | None:

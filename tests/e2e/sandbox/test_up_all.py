@@ -57,7 +57,7 @@ def runner(kubectl: Path, kubeconfig: Path) -> Run:
     def run(*args: str, body: object = None) -> subprocess.CompletedProcess[str]:
         text = None if body is None else json.dumps(body)
         command = [str(kubectl), "--kubeconfig", str(kubeconfig), *args]
-        return subprocess.run(command, input=text, text=True, capture_output=True, timeout=30)
+        return subprocess.run(command, input=text, text=True, capture_output=True, timeout=120)
 
     return run
 

@@ -14,6 +14,7 @@ import pytest
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import (
     SchedulerProcess,
+    await_node,
     await_quota,
     bound,
     command,
@@ -157,6 +158,7 @@ def test_a_quota_takes_its_min_back_from_a_borrower(cluster: Cluster, running: S
     create_quota(cluster, lender, {"cpu": "2"}, {"cpu": "4"})
     create_quota(cluster, borrower, {"cpu": "2"}, {"cpu": "4"})
     await_quota(cluster, lender, borrower)
+    await_node(running, "one")
     names = [f"b{number}" for number in range(4)]
     for name in names:
         create_pod(cluster, borrower, name)

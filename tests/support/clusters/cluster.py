@@ -17,7 +17,8 @@ from tests.support.eventually import eventually
 if TYPE_CHECKING:
     from kubernetes import client
 
-KUBECTL_SECONDS = 60
+# Longer than kubectl itself waits anywhere, which is 90 s.
+KUBECTL_SECONDS = 120
 
 # What a test may leave behind and the next one must not see, in the order in which it is removed.
 LEFTOVERS = (

@@ -142,6 +142,18 @@ def create_node(
     )
 
 
+def await_node(running: SchedulerProcess, name: str) -> None:
+    """Wait until a scheduler has seen the last write to a new node: pods come to it by another watch."""
+
+    def known() -> bool:
+        status, text = running.page("/debug/cache")
+        assert status == 200, text
+        nodes = json.loads(text)["nodes"]
+        return any(node["node"] == name and node["allocatable"].get("cpu") for node in nodes)
+
+    eventually(known)
+
+
 def create_quota(cluster: Cluster, namespace: str, minimum: dict[str, str], maximum: dict[str, str]) -> None:
     path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas"
     cluster.request(

@@ -123,7 +123,7 @@ def test_advice_that_was_refused_is_looked_for_again() -> None:
         now[0] += 100
         known = advisor.queue()
         assert known.searching
-        eventually(lambda: not advisor.queue().searching, 5)
+        eventually(lambda: not advisor.queue().searching)
     assert asked.count("what helps") == 2
 
 
