@@ -64,6 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     worker: dict[str, str] | None = getattr(config, "workerinput", None)
     has_workers = config.getoption("dist", "no") != "no"
+    if worker is not None or not has_workers:
+        # This process collects, and what is collected stays: the end of this file lets the collector go on.
+        gc.disable()
     # A shell's background jobs ignore Ctrl-C, and what they start does too: programs under test shall not.
     Interruption(worker=worker is not None, has_workers=has_workers).install()
     config.pluginmanager.register(Meter(), "meter")
@@ -154,3 +157,4 @@ def pytest_collection_finish() -> None:
     """Keep the collector off the half million objects of the tests: it stops every thread to look at them."""
     gc.collect()
     gc.freeze()
+    gc.enable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from scheduler_core.config.documents import parse_document
@@ -63,6 +64,7 @@ profiles:
 """
 
 
+@functools.cache
 def muster_config() -> SchedulerConfiguration:
     """One profile, `muster-scheduler`: the default plugins, elastic quotas, gangs, topology."""
     return load_config(BUILTIN, "built-in configuration")

@@ -16,10 +16,11 @@ several nodes or on the pods that run there, and are computed for every attempt.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -36,6 +37,7 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import EventKind
 
 MAX_NODE_SCORE = 100
+T = TypeVar("T")
 
 
 class Scope(Enum):
@@ -268,3 +270,23 @@ POINTS: Mapping[str, type[Any]] = {
     "bind": BindPlugin,
     "postBind": PostBindPlugin,
 }
+
+
+def implements(plugin: object, contract: Callable[..., T]) -> TypeGuard[T]:
+    """Whether a plugin has all that one of the Protocols above asks for.
+
+    As `isinstance`, which in Python 3.11 looks for the members of a Protocol anew at each call: that was most
+    of the time in which profiles are built.
+    """
+    return all(getattr(plugin, member, None) is not None for member in _members(contract))
+
+
+@functools.cache
+def _members(contract: Any) -> frozenset[str]:
+    return frozenset(
+        member
+        for protocol in contract.__mro__
+        if protocol is not Protocol
+        for member in vars(protocol)
+        if not member.startswith("_")
+    )

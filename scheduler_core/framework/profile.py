@@ -32,6 +32,7 @@ from scheduler_core.framework.interface import (
     ReservePlugin,
     Scope,
     ScorePlugin,
+    implements,
 )
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
@@ -84,12 +85,12 @@ class Profile:
         by_name = {plugin.name: plugin for at in points.values() for plugin in at}
         self.plugins = list(by_name.values())
         for plugin in self.plugins:
-            if isinstance(plugin, MeetsOthersPlugin):
+            if implements(plugin, MeetsOthersPlugin):
                 plugin.meet(by_name)
         self.enabled = frozenset(plugin.name for plugin in self.plugins)
         # Where a profile wants victims on one node only, that holds for all of its plugins.
         self.across_nodes = all(getattr(plugin, "cross_node", True) for plugin in self.post_filter)
-        self.events = [plugin for plugin in self.plugins if isinstance(plugin, EventsPlugin)]
+        self.events = [plugin for plugin in self.plugins if implements(plugin, EventsPlugin)]
         self._sort_by_scope()
         self.agendas = Agendas(self)
 
@@ -117,7 +118,7 @@ class Profile:
         self.cluster_score = of(Scope.CLUSTER, scoring, scores)
 
     def _scoring(self, plugin: ScorePlugin) -> Scoring:
-        normalize = plugin if isinstance(plugin, NormalizePlugin) else None
+        normalize = plugin if implements(plugin, NormalizePlugin) else None
         by_feasible = normalize is not None and getattr(plugin, "looks_at_feasible", True)
         return Scoring(plugin.name, plugin, self.weight(plugin), normalize, by_feasible)
 
@@ -128,13 +129,13 @@ class Profile:
 
 def _score_scope(plugin: ScorePlugin) -> Scope:
     """One node's own use is no longer enough where scores are normalized over all nodes."""
-    normalizes = plugin.scope is Scope.USAGE and isinstance(plugin, NormalizePlugin)
+    normalizes = plugin.scope is Scope.USAGE and implements(plugin, NormalizePlugin)
     return Scope.CLUSTER if normalizes else plugin.scope
 
 
 def _at(points: Points, point: str) -> list[Any]:
     for plugin in points.get(point, ()):
-        if not isinstance(plugin, POINTS[point]):
+        if not implements(plugin, POINTS[point]):
             raise ConfigError(f"plugins.{point}", f"plugin {plugin.name} does not extend {point}")
     return list(points.get(point, ()))
 
@@ -169,7 +170,7 @@ class Agendas:
         # Plugins that share a function: it is called once.
         asked: dict[Concerns, list[str]] = {}
         for plugin in profile.plugins:
-            if isinstance(plugin, ConcernPlugin):
+            if implements(plugin, ConcernPlugin):
                 asked.setdefault(plugin.concerns, []).append(plugin.name)
         self._names = list(asked.values())
         self._asked = [(concerns, 1 << bit) for bit, concerns in enumerate(asked)]

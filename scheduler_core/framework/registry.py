@@ -9,7 +9,7 @@ from scheduler_core.config import SchedulerConfiguration, effective_plugins, plu
 from scheduler_core.config.args.extenders import without_managed
 from scheduler_core.config.plugins import MULTI_POINT
 from scheduler_core.config.schema import PluginSet, ProfileConfig
-from scheduler_core.framework.interface import POINTS, Plugin
+from scheduler_core.framework.interface import POINTS, Plugin, implements
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.names import CLUSTER_TOPOLOGY_PLACEMENT_GROUP
 
@@ -61,6 +61,6 @@ def _disables_topology(profile: ProfileConfig) -> bool:
 
 def _add(points: dict[str, list[Plugin]], plugin: Plugin) -> None:
     for point, contract in POINTS.items():
-        if isinstance(plugin, contract):
+        if implements(plugin, contract):
             at = points.setdefault(point, [])
             at.insert(0 if point == "bind" else len(at), plugin)

@@ -10,7 +10,7 @@ import numpy as np
 from scheduler_core.arrays.types import Int64
 from scheduler_core.config.args.muster import GREATER_OR_EQUAL, AggregatedArgs, LoadAwareSchedulingArgs
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import Plugin, RoomPlugin, Scope
+from scheduler_core.framework.interface import Plugin, RoomPlugin, Scope, implements
 from scheduler_core.framework.queueing.hints import Hint, Room, StandingHint, slot_of, unless_known
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.queueing.widest_victims import freed_by_victims
@@ -73,7 +73,7 @@ class LoadAwareScheduling:
 
     def meet(self, others: Mapping[str, Plugin]) -> None:
         """Find the plugin that counts the resources of nodes."""
-        self.fit = next((plugin for plugin in others.values() if isinstance(plugin, RoomPlugin)), None)
+        self.fit = next((plugin for plugin in others.values() if implements(plugin, RoomPlugin)), None)
 
     # Extension points
 

@@ -10,7 +10,7 @@ import numpy as np
 from scheduler_core.engine.diagnosis import reason_texts
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import NormalizePlugin
+from scheduler_core.framework.interface import NormalizePlugin, implements
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Code
 from scheduler_core.framework.view import NodeView
@@ -103,7 +103,7 @@ def _scores(
         if plugin.name in skipped:
             continue
         raw = plugin.score(cycle, view)
-        if isinstance(plugin, NormalizePlugin):
+        if implements(plugin, NormalizePlugin):
             raw = plugin.normalize(cycle, raw, compared)
         for slot in slots:
             entry = out[cycle.state.nodes.names[slot]]

@@ -21,7 +21,7 @@ MODES: Final = (
 )
 BATCHES: Final = cases(40)
 PER_BATCH: Final = 50
-BATCHES_ON_ONE_NODE: Final = 8
+BATCHES_ON_ONE_NODE: Final = cases(8, least=2)
 ON_ONE_NODE: Final = load_config(
     f"""{BUILTIN}\
   pluginConfig:

@@ -42,7 +42,7 @@ def world_of(path: Path) -> World:
     """The world of a scenario file, one that was written here or any other. Raises ConfigError."""
     text = path.read_text()
     scenario = load_scenarios(text, str(path))[0]
-    raw = yaml.safe_load(text)
+    raw = yaml.load(text, yaml.CSafeLoader)
     steps = [
         {"delete": step.delete, "update": step.update, "create": step.create, "advance": step.advance}
         for step in scenario.steps

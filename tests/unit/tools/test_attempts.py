@@ -71,7 +71,14 @@ def attempts(
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
     command = [sys.executable, "-m", "tests.tools.attempts", "-q", "--rootdir", ".", *options, "."]
-    environ = {"PYTHONPATH": str(ROOT), "PATH": "", "MUSTER_SECOND_ATTEMPTS": str(at_most)}
+    environ = {
+        "PYTHONPATH": str(ROOT),
+        "PATH": "",
+        "MUSTER_SECOND_ATTEMPTS": str(at_most),
+        # Of the plugins only xdist has a part in this, and to load the others takes half of such a run.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_PLUGINS": "xdist.plugin",
+    }
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True)
 
 

@@ -6,12 +6,7 @@ from typing import Final
 
 import pytest
 
-from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Decision
-from scheduler_core.engine.scheduler import Scheduler
-from scheduler_core.framework.registry import build_profiles
-from scheduler_core.plugins.registry import FACTORIES
-from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, evicted, member, placed
 from tests.support.worlds.objects import pack
@@ -31,14 +26,10 @@ class Contest(GangScheduler):
     """
 
     def __init__(self) -> None:
-        super().__init__(g=2)
-        profiles = build_profiles(parsed(topology=True), FACTORIES, KNOWN_PLUGINS)
-        self.scheduler = Scheduler(ClusterState(), profiles)
-        self.state = self.scheduler.state
+        super().__init__((), parsed(topology=True), g=2)
         for name in ("n0", "n1"):
             node = make_node(name).allocatable(cpu=4).label("zone", "z").label("kubernetes.io/hostname", name)
             self.scheduler.put(node.obj(), self.now)
-        self.scheduler.put(make_group("a/g").uid("g").needs(2).obj(), self.now)
         # So that the sum of min is never what refuses anybody.
         self.quota("c", 30)
 
