@@ -26,6 +26,8 @@ COST: Final = "processor_seconds"
 COLLECTION: Final = "collection_seconds"
 # Files that cost more than ten seconds of a processor, and why they may.
 REASONS: Final[dict[str, str]] = {
+    "tests/property/test_fair_worlds.py": "thirty worlds with all their checks",
+    "tests/property/test_restart_equivalence.py": "ninety worlds of old findings, and fifty others",
     "tests/unit/support/test_interrupted.py": "each test starts pytest, and workers, to interrupt them",
     "tests/unit/support/test_time_limits.py": "it starts pytest, and three workers, for seven hangs",
 }

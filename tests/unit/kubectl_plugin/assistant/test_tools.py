@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
 
 from kubectl_plugin.assistant.commands import PluginRunner, ToolFailed
-from kubectl_plugin.assistant.tools import INSTRUCTIONS, server_of
 from tests.unit.kubectl_plugin.plugin_api import Api, quota_object
+
+# The SDK takes most of a second to import: each worker would do so to collect, where one plays these tests.
 
 
 class Recorder(PluginRunner):
@@ -32,6 +32,10 @@ class Recorder(PluginRunner):
 
 
 def call(runner: PluginRunner, tool: str, **given: Any) -> Any:
+    from mcp import Client
+
+    from kubectl_plugin.assistant.tools import server_of
+
     async def ask() -> Any:
         async with Client(server_of(runner, "1")) as client:
             return await client.call_tool(tool, given)
@@ -94,6 +98,10 @@ def test_no_argument_becomes_a_flag(tool: str, given: dict[str, Any]) -> None:
 
 
 def test_every_tool_says_that_it_only_reads() -> None:
+    from mcp import Client
+
+    from kubectl_plugin.assistant.tools import INSTRUCTIONS, server_of
+
     async def listed() -> Any:
         async with Client(server_of(Recorder(), "1")) as client:
             return (await client.list_tools()).tools
@@ -114,6 +122,8 @@ def test_an_error_of_the_command_is_one_line() -> None:
 
 def test_the_program_answers_over_standard_input_and_output(api: Api, kubeconfig: Path) -> None:
     """The whole way: SDK client, process, kubeconfig, API server."""
+    from mcp import Client, StdioServerParameters
+
     api.objects["elasticquotas"] = [quota_object("team-a", min={"cpu": "1"}, max={"cpu": "2"})]
     program = StdioServerParameters(
         command=sys.executable,
