@@ -1,7 +1,8 @@
 """xdist's scheduler by files, for runs that go on after a worker has died.
 
 By itself, it gives the test during which a worker died to the next worker, and so on until there are no more
-workers; and it gives out files whose tests have all run, so that a worker may wait for work without end.
+workers; and it gives out files whose tests have all run, or one with a single test to a worker that has no
+other: a worker plays its last test when it has got the next one, so that it may wait without end.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ class FileScheduling(LoadFileScheduling):
                     self._give_back(node)
                     return test
         return super().remove_node(node)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        super()._reschedule(node)
+        while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            self._assign_work_unit(node)
 
     def _give_back(self, node: WorkerController) -> None:
         files = self.assigned_work.pop(node)

@@ -2,9 +2,9 @@
 
 pytest-timeout knows the limits. By itself it raises an exception once, which a test may take for a condition
 that does not hold yet; and nothing ends a test that then waits for a program that goes on, or that is in code
-of C. Here, the exception is none that tests or hypothesis catch, and it comes again and again. What that does
-not end is ended with its process, after all stacks are written: pytest-xdist then names the test, and another
-worker goes on.
+of C. Here, the exception is none that tests or hypothesis catch, it comes again and again, and never between
+the phases of a test, where it would end the whole run. What that does not end is ended with its process,
+after all stacks are written: pytest-xdist then names the test, and another worker goes on.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Generator
 from types import FrameType
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ from _pytest.outcomes import OutcomeException
 
 # The ends of fixtures may take long: programs have twenty seconds to stop.
 AGAIN_SECONDS: Final = 30.0
+# Between two phases of a test, where reports are made.
+BETWEEN_SECONDS: Final = 0.2
 LAST_SECONDS: Final = 100.0
 
 
@@ -36,6 +39,7 @@ class TimeLimits:
     def __init__(self, again: float = AGAIN_SECONDS, last: float = LAST_SECONDS) -> None:
         self._again = again
         self._last = last
+        self._within_phase = False
         # While plugins are made, pytest catches no output.
         self._stderr = os.fdopen(os.dup(2), "w")
 
@@ -46,6 +50,9 @@ class TimeLimits:
 
         def exceeded(_number: int, _frame: FrameType | None) -> None:
             __tracebackhide__ = True
+            if not self._within_phase:
+                signal.setitimer(signal.ITIMER_REAL, BETWEEN_SECONDS, self._again)
+                return
             raise TimeLimitExceeded(f"{item.nodeid} takes more than {seconds:g} s\n{_other_stacks()}")
 
         signal.signal(signal.SIGALRM, exceeded)
@@ -60,6 +67,24 @@ class TimeLimits:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         faulthandler.cancel_dump_traceback_later()
         return True
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self) -> Generator[None, None, None]:
+        yield from self._phase()
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_call(self) -> Generator[None, None, None]:
+        yield from self._phase()
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self) -> Generator[None, None, None]:
+        yield from self._phase()
+
+    def _phase(self) -> Generator[None, None, None]:
+        """What is raised within fails this test and no more."""
+        self._within_phase = True
+        yield
+        self._within_phase = False
 
     def pytest_enter_pdb(self) -> None:
         """Somebody looks at the test."""

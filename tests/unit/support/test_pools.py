@@ -171,3 +171,18 @@ def test_a_worker_that_dies_in_the_last_test_leaves_nothing_to_do() -> None:
     made.mark_test_complete(second, 1)
     assert made.remove_node(first) == "test_a.py::test_one"
     assert made.tests_finished
+
+
+def test_a_worker_that_comes_later_gets_two_tests_as_it_waits_for_the_next_one() -> None:
+    """Each of these files has one test."""
+    first, second, slow = Node(COMPUTING), Node(COMPUTING), Node(WAITING)
+    made = pools(first, second, slow)
+    for node, collection in ((first, PURE), (second, PURE), (slow, SLOW)):
+        made.add_node_collection(node, collection)
+    made.remove_node(first)
+    made.remove_node(second)
+    replacement = Node(COMPUTING)
+    made.add_node(replacement)
+    made.add_node_collection(replacement, PURE)
+    made.schedule()
+    assert len(replacement.sent) == 2

@@ -14,12 +14,21 @@ SECONDS = 300
 # Two workers that import pytest's plugins, and a third one in the place of one that was ended.
 pytestmark = [pytest.mark.long, pytest.mark.timeout(SECONDS + 30)]
 CONFTEST = """
+import time
+
+import pytest
 from tests.support.pools import Pools
 from tests.support.time_limits import TimeLimits
 
 def pytest_configure(config):
     config.pluginmanager.register(Pools())
     config.pluginmanager.register(TimeLimits(again=2.0, last=15.0))
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    if "reported_late" in item.name and call.when == "call":
+        time.sleep(2)
+    yield
 """
 HEAD = """
 import ctypes, pytest, signal, socket, subprocess, threading
@@ -29,6 +38,11 @@ limited = pytest.mark.timeout(1)
 """
 TAIL = """
 def test_another():
+    pass
+"""
+LATE_REPORT = """
+@limited
+def test_reported_late():
     pass
 """
 HANGS = {
@@ -118,7 +132,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("hangs")
     (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT}\n")
     (folder / "conftest.py").write_text(CONFTEST)
-    for number, text in enumerate(HANGS.values()):
+    for number, text in enumerate([*HANGS.values(), LATE_REPORT]):
         (folder / f"test_{number}.py").write_text(f"{HEAD}{text}{TAIL}")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile"]
@@ -137,3 +151,8 @@ def test_a_test_that_hangs_is_named_with_its_stack_and_the_run_goes_on(said: lis
     assert len(named) == 1, ends
     assert f"PASSED {file}::test_another" in ends
     assert any(line.endswith((f"in {function}", f"def {function}():")) for line in said), said
+
+
+def test_a_limit_that_is_reached_while_a_report_is_made_ends_no_run(said: list[str]) -> None:
+    assert not [line for line in said if "INTERNALERROR" in line]
+    assert [line for line in said if line.startswith(("PASSED", "ERROR")) and "::test_reported_late" in line]
