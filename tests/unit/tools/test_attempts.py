@@ -82,7 +82,13 @@ def attempts(
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(("case", "workers"), [*((case, 0) for case in RUNS), ("three fail once", 2)])
+# Each starts pytest once or twice: two are enough for every change.
+SOON = {"one fails once", "one fails twice"}
+CASES = [pytest.param(case, 0, marks=() if case in SOON else pytest.mark.long) for case in RUNS]
+CASES.append(pytest.param("three fail once", 2, marks=pytest.mark.long))
+
+
+@pytest.mark.parametrize(("case", "workers"), CASES)
 def test_few_failures_get_a_second_attempt(case: str, workers: int, tmp_path: Path) -> None:
     files, code, counts, unstable = RUNS[case]
     ended = attempts(files, tmp_path, "-n", str(workers))
