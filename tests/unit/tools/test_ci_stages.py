@@ -1,4 +1,4 @@
-"""The stages of CI: every failure stands in the exit code, and a check that is ended leaves nothing behind."""
+"""The stages of CI: every failure stands in the exit code, and a check that is ended leaves nothing."""
 
 from __future__ import annotations
 
