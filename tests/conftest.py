@@ -26,6 +26,8 @@ from tests.support.searches import PART, cases
 from tests.support.time_limits import TimeLimits
 
 END_TO_END = "tests/e2e/"
+# A test marked as long has more time than others, unless it says how much it needs.
+LONG_SECONDS = 600
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LEFT_OUT = pytest.StashKey[list[LeftOut]]()
 NAMELESS = pytest.StashKey[str]()
@@ -124,6 +126,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.stash[NAMELESS] = faults[item.nodeid]
         if item.nodeid.startswith(END_TO_END):
             item.add_marker(pytest.mark.e2e)
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
