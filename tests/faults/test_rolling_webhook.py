@@ -42,7 +42,8 @@ from tests.support.faults.stage import Ground
 from tests.support.faults.witness import milli
 from webhook.reservations.provisional_entries import WaitLimits
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
+MOST_ROLLS = 5
 
 Record = Callable[[str, int, Losses], None]
 REPLICAS = 2
@@ -227,17 +228,21 @@ def test_replacing_both_replicas_in_a_burst_fails_no_request_and_leaks_no_hold(
 ) -> None:
     losses = Losses()
     races: list[Race] = []
+    rolls = 0
     with replicas(ground, tmp_path) as running:
-        rolling = threading.Thread(target=running.roll)
-        rolling.start()
-        while rolling.is_alive():
-            races.append(Race(ground.cluster))
-            races[-1].run()
-        rolling.join()
+        # A busy machine may store every object so late that no promise binds: then once more.
+        while rolls < MOST_ROLLS and not any(race.binds for race in races):
+            rolls += 1
+            rolling = threading.Thread(target=running.roll)
+            rolling.start()
+            while rolling.is_alive():
+                races.append(Race(ground.cluster))
+                races[-1].run()
+            rolling.join()
         for race in races:
             race.judge(losses)
         assert any(race.binds for race in races), "the machine was too busy to say anything of promises"
         ground.cluster.clean()
-    assert running.rolled == REPLICAS
-    assert running.codes == [0] * (2 * REPLICAS), (tmp_path / "webhook.log").read_text()
+    assert running.rolled == rolls * REPLICAS
+    assert running.codes == [0] * ((rolls + 1) * REPLICAS), (tmp_path / "webhook.log").read_text()
     record("both replicas of the webhook replaced in a burst", running.rolled, losses)
