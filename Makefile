@@ -54,7 +54,7 @@ test: $(READY) ## in minutes: what computes, an eighth of the random searches, a
 
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=4: a quarter of the cases
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=$(or $(PART),1) $(PYTEST) -n 4 $(SEARCHES)
+	@MUSTER_SEARCH_PART=$(or $(PART),1) $(TWICE) -n 4 $(SEARCHES)
 
 test-sandbox: $(READY) ## all tests of the sandbox, and all end-to-end stories on it: make test plays a smoke of each; PART=
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
