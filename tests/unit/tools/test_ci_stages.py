@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -46,6 +47,19 @@ def test_a_stage_says_what_its_command_says(tmp_path: Path) -> None:
     code, output = check(tmp_path, f"stage first 1 {words}\nstage second 1 true")
     assert (code, verdicts(output)) == (0, {"first": "ok", "second": "ok"})
     assert "=== first\na b\nc\n" in output
+
+
+def test_what_a_stage_says_stands_before_the_next_stage(tmp_path: Path) -> None:
+    """Also where what writes it is slow to start."""
+    programs = tmp_path.with_suffix(".programs")
+    programs.mkdir()
+    (programs / "tee").write_text(f'#!/bin/sh\nsleep 0.5\nexec {shutil.which("tee")} "$@"\n')
+    (programs / "tee").chmod(0o755)
+    code, output = check(
+        tmp_path, f"PATH={programs}:$PATH\nstage first 1 echo said\nstage second 1 true\nstage third 1 false"
+    )
+    assert (code, list(verdicts(output))) == (1, ["first", "second", "third"])
+    assert "=== first\nsaid\n\n=== second\n" in output
 
 
 def test_the_first_failure_is_the_code_of_the_check_and_ends_no_other_stage(tmp_path: Path) -> None:
