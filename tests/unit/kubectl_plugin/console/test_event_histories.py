@@ -30,6 +30,7 @@ from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.simulate.kinds import full_name
 from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.console_scene import NOW, Raw
+from tests.support.searches import cases
 
 FEEDS = tuple(wanted_feeds(composites=True))
 GROUP_LABEL, TREE_LABEL = "sakkara.group", "sakkara.topology"
@@ -217,14 +218,14 @@ def answers(cluster: LiveCluster) -> dict[str, Any]:
 
 
 @given(CHANGES, st.integers(0, 1000))
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(150), deadline=None, suppress_health_check=list(HealthCheck))
 def test_answers_after_a_history_are_those_of_a_fresh_read(changes: list[tuple[int, str]], seed: int) -> None:
     server, cluster = played(changes, seed)
     assert answers(cluster) == answers(server.fresh())
 
 
 @given(CHANGES, st.integers(0, 1000))
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(50), deadline=None, suppress_health_check=list(HealthCheck))
 def test_nodes_that_come_and_go(changes: list[tuple[int, str]], seed: int) -> None:
     server, cluster = played(changes, seed, nodes_stay=False)
     found, fresh = answers(cluster), answers(server.fresh())
@@ -313,11 +314,13 @@ def test_questions_while_events_pour_in() -> None:
 
     pouring = [threading.Thread(target=pour, daemon=True)]
     questions = Questions(cluster)
+    # A lock that is held at the moment of a fork is met by chance: each question is one.
+    each = cases(12, least=4)
     counted: list[float] = []
 
     def ask() -> None:
         try:
-            for _ in range(12):
+            for _ in range(each):
                 began = time.monotonic()
                 questions.ask("the queue", question, WaitingQueue, seconds=60)
                 counted.append(time.monotonic() - began)
@@ -332,4 +335,4 @@ def test_questions_while_events_pour_in() -> None:
     ended.set()
     pouring[0].join(10)
     assert problems == []
-    assert len(counted) == 24
+    assert len(counted) == 2 * each
