@@ -12,6 +12,7 @@ from sandbox.kinds.api_kinds import ApiKind
 from sandbox.kinds.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SERVICE_ACCOUNTS
 from sandbox.objects import Obj
 from sandbox.store.registry import Registry
+from sandbox.yaml_loading import LOADER
 from scheduler_core.errors import ConfigError
 
 
@@ -77,7 +78,7 @@ def read_crds(folder: Path) -> list[Obj]:
 def read_definitions(path: Path) -> list[Obj]:
     """All CustomResourceDefinitions in a YAML file. Raises ConfigError with the file name."""
     try:
-        documents: Iterable[Obj] = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        documents: Iterable[Obj] = list(yaml.load_all(path.read_text(encoding="utf-8"), LOADER))
     except OSError as error:
         raise ConfigError("", error.strerror or str(error), file=str(path)) from None
     except yaml.YAMLError as error:

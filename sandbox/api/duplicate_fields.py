@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from sandbox.yaml_loading import LOADER
 
 
 class Duplicates(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ def _paths(value: Any, path: str) -> Iterator[tuple[str, bool]]:
 def in_yaml(body: bytes) -> Duplicates:
     """The duplicates of a YAML body with the line numbers (from 1) of the repeated keys."""
     try:
-        texts = tuple(_lines(yaml.compose(body, Loader=_LOADER)))
+        texts = tuple(_lines(yaml.compose(body, Loader=LOADER)))
     except (yaml.YAMLError, RecursionError, ValueError):
         return NONE
     if not texts:

@@ -17,10 +17,10 @@ from sandbox.kinds.api_kinds import ApiKind
 from sandbox.objects import Obj, encode_json
 from sandbox.store import patching
 from sandbox.store.registry import RequestContext
+from sandbox.yaml_loading import LOADER
 
 BODY_LIMIT = 3 * 1024 * 1024
 _ACCEPTED = ("application/json", "application/yaml", MEDIA_TYPE)
-_YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _decode = msgspec.json.Decoder().decode
 
 
@@ -45,10 +45,10 @@ def decode_yaml(body: bytes) -> Any:
         pass
     try:
         # A few nested aliases can expand to gigabytes.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=_YAML)):
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=LOADER)):
             raise errors.bad_request("error converting YAML to JSON: aliases are not supported")
         # Dates, and numbers as keys, become strings as in JSON.
-        return _decode(encode_json(yaml.load(body, Loader=_YAML)))
+        return _decode(encode_json(yaml.load(body, Loader=LOADER)))
     except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
         raise errors.bad_request(f"error converting YAML to JSON: {error}") from error
 

@@ -25,7 +25,11 @@ from scheduler_core.model.names import SERVES_ANNOTATION
 from scheduler_core.model.timestamps import format_micro_time, format_time
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, pod_object, quota_object, refusal
 
-CRDS = Path(__file__).parents[4] / "charts" / "muster" / "crds"
+FOLDER = Path(__file__).parents[4] / "charts" / "muster" / "crds"
+# No test changes one.
+CRDS: list[dict[str, Any]] = [
+    crd for file in sorted(FOLDER.glob("*.yaml")) for crd in yaml.load_all(file.read_text(), yaml.CSafeLoader)
+]
 NOW = time.time()
 DENIED = refusal(
     'admission webhook "elasticquotas.validate.muster.dev" denied the request: '
@@ -39,10 +43,6 @@ SERVING = issue_serving(AUTHORITY, [HOST], NOW)
 def without_crd(api: Api, name: str) -> None:
     found = api.objects["customresourcedefinitions"]
     found[:] = [crd for crd in found if crd["metadata"]["name"] != name]
-
-
-def crds() -> list[dict[str, Any]]:
-    return [crd for file in sorted(CRDS.glob("*.yaml")) for crd in yaml.safe_load_all(file.read_text())]
 
 
 def lease(renewed: float, holder: str = "pod-1", name: str = "muster-scheduler") -> dict[str, Any]:
@@ -84,7 +84,7 @@ def healthy(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     api.objects["secrets"] = [secret(SERVING.certificate)]
     api.objects["leases"] = [lease(time.time())]
-    api.objects["customresourcedefinitions"] = crds()
+    api.objects["customresourcedefinitions"] = list(CRDS)
     api.objects["nodes"] = [{"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8"}}}]
     api.objects["elasticquotas"] = [quota_object("team-a", min={"cpu": "4"}, max={"cpu": "6"})]
     used(api, cpu="2")
