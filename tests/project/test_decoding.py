@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from tests.project.test_layers import MODULES
 
 HOME = "scheduler_core.decoding"
+METHODS = ("convert", "Decoder", "decode")
+# What a text with a fault has.
+MAY_HAVE = re.compile(rf"\.(?:{'|'.join(METHODS)})\b")
 
 
-def working_out(tree: ast.AST) -> list[int]:
+def working_out(text: str) -> list[int]:
     """Lines that make msgspec work out a type: typed decoders, typed decoding, conversion."""
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    found: list[int] = []
+    if not MAY_HAVE.search(text):
+        return found
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
             called = ast.unparse(node.func)
             typed = (
                 bool(node.args)
@@ -27,11 +33,11 @@ def working_out(tree: ast.AST) -> list[int]:
 
 
 def test_only_one_module_works_out_types() -> None:
-    found = {module: working_out(ast.parse(path.read_text())) for module, path in MODULES.items()}
+    found = {module: working_out(path.read_text()) for module, path in MODULES.items()}
     assert {module: lines for module, lines in found.items() if lines and module != HOME} == {}
 
 
 def test_the_rule_sees_what_it_forbids() -> None:
     lines = ("msgspec.json.Decoder(T)", "msgspec.json.decode(x, type=T)", "msgspec.convert(x, T)")
     text = "\n".join((*lines, "msgspec.json.decode(x)", "msgspec.json.Decoder()"))
-    assert working_out(ast.parse(text)) == [1, 2, 3]
+    assert working_out(text) == [1, 2, 3]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,17 @@ def test_no_line_of_the_table_is_about_a_command_that_is_gone(pattern: str) -> N
 
 def files_with(name: str) -> list[Path]:
     """The files that have a test function of this name."""
-    defined = re.compile(rf"^def {name}\(", re.M)
-    return [path for path in TESTS.rglob("test_*.py") if defined.search(path.read_text(encoding="utf-8"))]
+    return _defined().get(name, [])
+
+
+@cache
+def _defined() -> dict[str, list[Path]]:
+    """The files of all tests, by the names of their functions."""
+    found: dict[str, list[Path]] = {}
+    for path in TESTS.rglob("test_*.py"):
+        for name in set(re.findall(r"^def (\w+)\(", path.read_text(encoding="utf-8"), re.M)):
+            found.setdefault(name, []).append(path)
+    return found
 
 
 @pytest.mark.parametrize("name", RUN_BY)

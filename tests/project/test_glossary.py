@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from functools import cache
 
@@ -17,15 +16,13 @@ ROWS = [
 ]
 
 
+CLASS = re.compile(r"^\s*class (\w+)", re.MULTILINE)
+
+
 @cache
 def classes() -> frozenset[str]:
-    """The classes of the sources; parsed by the worker that runs this file, not by each that collects it."""
-    return frozenset(
-        node.name
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef)
-    )
+    """The classes of the sources; read by the worker that runs this file, not by each that collects it."""
+    return frozenset(name for path in SOURCES for name in CLASS.findall(path.read_text(encoding="utf-8")))
 
 
 @every_case("row", ROWS, lambda row: row[0])

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.import_statements import import_statements
+
 ROOT = Path(__file__).parents[2]
 CORE = "scheduler_core."
 
@@ -102,10 +104,10 @@ MODULES = dict(sources())
 def imports(module: str, path: Path) -> Iterator[str]:
     """Every module that a source names, at any depth, relative and type-checking imports included."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path.read_text()):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             stem = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*stem, *([node.module] if node.module else [])])
             yield from (f"{base}.{alias.name}" for alias in node.names)

@@ -12,7 +12,7 @@ import importlib
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, Final, NamedTuple
@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from tests.support.every import assert_no_faults
+from tests.support.import_statements import import_statements
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("webhook", "scheduler_core", "kubectl_plugin")
@@ -44,13 +45,11 @@ class Pattern(NamedTuple):
     methods: tuple[str, ...]
 
 
-def modules(mentioning: str = "", packages: Iterable[str] = PACKAGES) -> Iterator[tuple[str, ast.Module]]:
-    """The modules of the packages whose text has a match of `mentioning`."""
+def modules(*packages: str) -> Iterator[tuple[str, str]]:
+    """The modules of the packages, and their texts."""
     for package in packages:
         for path in sorted((ROOT / package).rglob("*.py")):
-            text = path.read_text()
-            if re.search(mentioning, text):
-                yield ".".join(path.relative_to(ROOT).with_suffix("").parts), ast.parse(text)
+            yield ".".join(path.relative_to(ROOT).with_suffix("").parts), path.read_text()
 
 
 def is_of_re(call: ast.Call) -> bool:
@@ -96,7 +95,10 @@ def evaluated(module: str, expression: ast.expr) -> Any:
 
 def patterns(package: str) -> Iterator[Pattern]:
     """All patterns of a package, whose modules are imported."""
-    for module, tree in modules(r"\b(?:re|pattern)\b", [package]):
+    for module, source in modules(package):
+        if not re.search(r"\b(?:re|pattern)\b", source):
+            continue
+        tree = ast.parse(source)
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
             for expression in given(call):
                 name = target_of(tree, call)
@@ -312,11 +314,11 @@ def f(text): return re.sub(r"d", "", text), B.search(text)
 
 def test_patterns_are_made_by_re_alone_and_not_at_run_time() -> None:
     """`patterns` would have raised for one that depends on anything but its module."""
-    for module, tree in modules():
-        for node in ast.walk(tree):
+    for module, source in modules(*PACKAGES):
+        for node in import_statements(source):
             if isinstance(node, ast.ImportFrom):
                 assert node.module not in {"re", *OTHER_ENGINES}, f"{module}: import the module re itself"
-            elif isinstance(node, ast.Import):
+            else:
                 names = {alias.name for alias in node.names}
                 assert not names & OTHER_ENGINES, f"{module}: {names}"
                 assert not any(alias.name == "re" and alias.asname for alias in node.names), module
