@@ -76,7 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if worker is None:
         _configure_run(config)
     elif pool := worker.get("pool"):
-        config.pluginmanager.register(OwnPool(pool), "own-pool")
+        mark = worker.get("collect_after")
+        config.pluginmanager.register(OwnPool(pool, Path(mark) if mark else None), "own-pool")
 
 
 def _configure_run(config: pytest.Config) -> None:

@@ -5,10 +5,15 @@
 A test that computes keeps a processor at work, so more workers than processors only cost collections. A test
 that waits for other programs, for clients or for clocks leaves the processor to others, so it wants more
 workers. Each worker imports the files of its own pool only. Workers without a pool take every file, as usual.
+
+The first worker of a pool collects alone, and so compiles what is new; the others then load what it compiled.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import time
 from collections import Counter
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -49,10 +54,19 @@ def pool_of(path: Path) -> str:
 
 
 class OwnPool:
-    """The plugin of a worker: it leaves out what another pool plays, without importing it."""
+    """The plugin of a worker: it leaves out what another pool plays, without importing it.
 
-    def __init__(self, pool: str) -> None:
+    With a `mark`, it waits until that file is there before it collects.
+    """
+
+    def __init__(self, pool: str, mark: Path | None = None) -> None:
         self._pool = pool
+        self._mark = mark
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        while self._mark and not self._mark.exists():
+            time.sleep(0.02)
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         return (collection_path.suffix == ".py" and pool_of(collection_path) != self._pool) or None
@@ -63,14 +77,36 @@ class Pools:
 
     def __init__(self) -> None:
         self._collected: dict[str, int] = {}
+        # A file for each pool that has collected.
+        self._marks: Path | None = None
+        self._pools: set[str] = set()
+
+    def pytest_unconfigure(self) -> None:
+        if self._marks is not None:
+            shutil.rmtree(self._marks, ignore_errors=True)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: WorkerController) -> None:
-        node.workerinput["pool"] = _pool(node)
+        pool = node.workerinput["pool"] = _pool(node)
+        if pool and pool in self._pools:
+            node.workerinput["collect_after"] = str(self._mark(pool))
+        self._pools.add(pool)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: WorkerController, ids: Sequence[str]) -> None:
         self._collected[_pool(node)] = len(ids)
+        self._mark(_pool(node)).touch()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: WorkerController) -> None:
+        """Nobody waits for a worker that has ended before it had collected."""
+        self._mark(_pool(node)).touch()
+
+    def _mark(self, pool: str) -> Path:
+        """The file that says that a worker of the pool has collected."""
+        if self._marks is None:
+            self._marks = Path(tempfile.mkdtemp(prefix="muster-pools-"))
+        return self._marks / f"{pool}-collected"
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, None, None]:

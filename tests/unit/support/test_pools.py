@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from xdist.remote import Producer
+from xdist.workermanage import WorkerController
 
 from tests.support.file_scheduling import FileScheduling
 from tests.support.pools import COMPUTING, ROOT, WAITING, WAITS, OwnPool, Pools, PoolScheduling, pool_of
@@ -82,6 +84,33 @@ def test_each_worker_is_told_its_pool() -> None:
     node: Any = Node(WAITING)
     Pools().pytest_configure_node(node)
     assert node.workerinput == {"pool": WAITING}
+
+
+END_OF_THE_FIRST = {
+    "it has collected": lambda made, node: made.pytest_xdist_node_collection_finished(node, PURE),
+    "it has died": lambda made, node: made.pytest_testnodedown(node),
+}
+
+
+@pytest.mark.parametrize("ends", END_OF_THE_FIRST.values(), ids=END_OF_THE_FIRST)
+def test_the_first_worker_of_a_pool_collects_alone(ends: Callable[[Pools, Node], None]) -> None:
+    """It compiles what the others then load."""
+    made = Pools()
+    first, second, slow, alone = Node(COMPUTING), Node(COMPUTING), Node(WAITING), Node(None)
+    for node in (first, second, slow, alone):
+        made.pytest_configure_node(cast(WorkerController, node))
+    assert [node for node in (first, slow, alone) if "collect_after" in node.workerinput] == []
+    mark = Path(second.workerinput["collect_after"])
+    later = Thread(target=OwnPool(COMPUTING, mark).pytest_collection)
+    later.start()
+    ends(made, slow)
+    assert not mark.exists()
+    assert later.is_alive()
+    ends(made, first)
+    later.join(60)
+    assert not later.is_alive()
+    made.pytest_unconfigure()
+    assert not mark.parent.exists()
 
 
 def test_without_pools_there_is_one_queue_of_files() -> None:
