@@ -28,6 +28,8 @@ NEWEST := kube-apiserver-1.37
 DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/README.md
 # What make test plays a smoke of, make test-sandbox plays as a whole (tests/support/smoke.py).
 SMOKED := tests/e2e tests/unit/sandbox
+# Of the end-to-end stories, those that make test-sandbox plays.
+STORIES ?= tests/e2e
 SEARCHES = $(filter-out $(SMOKED:%=%/%),$(shell grep -rlE "hypothesis import|searches import|mark\.long" tests --include="test_*.py"))
 SITE_READY := $(VENV)/.site-ready
 BROWSER_READY := $(VENV)/.browser-ready
@@ -48,21 +50,21 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 	@$(BIN)/python -m tests.tools.owner_crds --write JobSet $(CONTROLLERS)/jobset-crd.yaml
 	@$(BIN)/muster-sandbox demo --controllers $(CONTROLLERS)
 
-test: $(READY) ## in minutes: what computes, an eighth of the random searches, and smoke tests of the end-to-end stories
+test: $(READY) ## in minutes: what computes, a sixteenth of the random searches, and smoke tests of the end-to-end stories
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=8 $(TWICE) $(POOLS) --smoke -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
+	@MUSTER_SEARCH_PART=16 $(TWICE) $(POOLS) --smoke -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
 
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=4: a quarter of the cases
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@MUSTER_SEARCH_PART=$(or $(PART),1) $(TWICE) -n 4 $(SEARCHES)
 
-test-sandbox: $(READY) ## all tests of the sandbox, and all end-to-end stories on it: make test plays a smoke of each; PART=
+test-sandbox: $(READY) ## all tests of the sandbox, and all end-to-end stories on it: make test plays a smoke of each; PART=, STORIES=
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=$(or $(PART),1) $(TWICE) -n 4 $(SMOKED)
+	@MUSTER_SEARCH_PART=$(or $(PART),1) $(TWICE) -n 4 tests/unit/sandbox $(STORIES)
 
 test-newest: $(READY) ## the unit tests, as in make test, on the newest Python of those in pyproject.toml that the machine has or can install
 	@python=$$($(BIN)/python -m tests.tools.newest_python) && { test -z "$$python" || \
-		PATH="$$(dirname "$$python"):$$PATH" MUSTER_SEARCH_PART=8 "$$python" -m tests.tools.attempts $(HOW) $(POOLS) --smoke -m "not long" tests/unit; }
+		PATH="$$(dirname "$$python"):$$PATH" MUSTER_SEARCH_PART=16 "$$python" -m tests.tools.attempts $(HOW) $(POOLS) --smoke -m "not long" tests/unit; }
 
 test-bare: ## make demo and make test in a new clone, without kubectl, Helm and Go on PATH; half an hour
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; tests/bare/run "$$folder" demo test
@@ -94,6 +96,7 @@ soak: $(READY) ## ten million events in one scheduler: does memory grow? three h
 nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh schedulers, mutants, soak, the newest Kubernetes, suites, peers
 	@export MUSTER_SECOND_ATTEMPTS=0 MUSTER_NIGHT=1; failed=; $(MAKE) --no-print-directory test-searches || failed=1; \
 		$(MAKE) --no-print-directory test-sandbox || failed=1; \
+		$(MAKE) --no-print-directory test-faults || failed=1; \
 		$(MAKE) --no-print-directory fuzz || failed=1; \
 		MUSTER_WORLDS=20000 $(PYTEST) -n 4 --dist load --timeout 3600 \
 			tests/property/test_restart_equivalence.py || failed=1; \
@@ -105,9 +108,9 @@ nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh s
 		$(MAKE) --no-print-directory test-upstream || failed=1; \
 		$(MAKE) --no-print-directory bench-peers || failed=1; test -z "$$failed"
 
-test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses
+test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses; SERVER=
 	@$(TOOLS) etcd kube-apiserver
-	@$(TWICE) -n 3 tests/faults --server both
+	@$(TWICE) -n 3 tests/faults --server $(SERVER)
 
 test-dashboards: $(READY) ## the dashboard and the alerts of the chart on a real Prometheus, from Debian
 	@tests/tools/debian-packages prometheus

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support import smoke
+from tests.support.extent import SANDBOX_ONLY
 from tests.support.makefile import commands
 from tests.support.stages import stages
 
@@ -15,12 +17,18 @@ ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 
 
-def test_what_make_test_leaves_out_beside_the_smoke_tests_is_a_stage_of_ci() -> None:
-    whole = commands("test-sandbox").splitlines()[-1]
-    assert set(smoke.FOLDERS) <= set(whole.split())
-    assert not re.search(rf"{smoke.OPTION}|not long", whole)
-    if smoke.OPTION in commands("test").split():
-        assert stages()["test-sandbox"] in ("make test-sandbox", "make test-sandbox PART=4")
+def test_what_make_test_leaves_out_beside_the_smoke_tests_is_played_as_a_whole() -> None:
+    """Stories on a real kube-apiserver, the tests of the sandbox on the sandbox; the night plays all on it."""
+    assert smoke.OPTION in commands("test").split()
+    night, stories = (commands(target).splitlines()[-1] for target in ("test-sandbox", "test-e2e"))
+    assert set(smoke.FOLDERS) <= set(night.split())
+    assert "tests/e2e" in stories.split()
+    assert not [run for run in (night, stories) if re.search(rf"{smoke.OPTION}|not long", run)]
+    assert stages()["test-e2e"] == "make test-e2e SERVER=kube-apiserver"
+    itself = ("tests/e2e/sandbox", *(f"tests/e2e/{name}" for name in SANDBOX_ONLY))
+    ours = shlex.split(stages()["test-sandbox"])
+    played = [Path(name) for word in ours for name in word.removeprefix("STORIES=").split() if "/" in name]
+    assert [name for name in itself if not {Path(name), *Path(name).parents} & {*played}] == []
 
 
 def test_smoke_tests_stand_in_folders_that_the_target_plays_as_a_whole() -> None:
