@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 import yaml
 from hypothesis import given
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 FILES = sorted(path for folder in ("tests/scenarios", "examples") for path in (ROOT / folder).rglob("*.yaml"))
 # Worlds that a program wrote: a few of them show its form.
 FILES += sorted((ROOT / "tests/property/worlds").glob("*.yaml"))[:5]
-SCHEMA = jsonschema.Draft202012Validator(scenario_schema())
+SCHEMA = jsonschema_rs.Draft202012Validator(scenario_schema())
 # Refused for what a text or number means, which a schema does not tell.
 BY_MEANING = (
     *("no duration", "back in words", "for ever", "no time"),
@@ -47,7 +47,7 @@ def test_every_scenario_of_the_repository_is_valid() -> None:
 
 
 def test_the_schema_is_valid_itself() -> None:
-    jsonschema.Draft202012Validator.check_schema(scenario_schema())
+    jsonschema_rs.meta.validate(scenario_schema())
 
 
 def test_the_file_for_editors_is_current() -> None:
