@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
@@ -26,6 +27,12 @@ class Plugins(msgspec.Struct, frozen=True):
     factories: Mapping[str, Factory]
 
 
+@cache
+def installed(group: str) -> tuple[EntryPoint, ...]:
+    """The entry points of a group. They are looked for once: every installed package is read for them."""
+    return tuple(entry_points(group=group))
+
+
 def extension_points(plugin: type[Any]) -> frozenset[str]:
     """The extension points of a plugin class: those of whose Protocol it has every member."""
     return frozenset(
@@ -44,7 +51,7 @@ def load_plugins(found: Iterable[EntryPoint] | None = None) -> Plugins:
     """
     points, factories = dict(KNOWN_PLUGINS), dict(FACTORIES)
     reserved = {*NOT_IMPLEMENTED, *LEFT_OUT}
-    for entry in sorted(entry_points(group=GROUP) if found is None else found, key=lambda e: e.name):
+    for entry in sorted(installed(GROUP) if found is None else found, key=lambda e: e.name):
         path = f"{GROUP}[{entry.name}]"
         if entry.name in points or entry.name in reserved:
             raise ConfigError(path, f"{entry.value}: the name is taken by another plugin", kind="Duplicate")
@@ -83,7 +90,7 @@ def load_solvers(found: Iterable[EntryPoint] | None = None) -> dict[str, Solver]
     taken.
     """
     solvers = dict(SOLVERS)
-    for entry in sorted(entry_points(group=SOLVER_GROUP) if found is None else found, key=lambda e: e.name):
+    for entry in sorted(installed(SOLVER_GROUP) if found is None else found, key=lambda e: e.name):
         path = f"{SOLVER_GROUP}[{entry.name}]"
         if entry.name in solvers:
             raise ConfigError(path, f"{entry.value}: the name is taken by another solver", kind="Duplicate")
