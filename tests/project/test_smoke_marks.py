@@ -18,7 +18,7 @@ TESTS = ROOT / "tests"
 
 
 def test_what_make_test_leaves_out_beside_the_smoke_tests_is_played_as_a_whole() -> None:
-    """Stories on a real kube-apiserver, the tests of the sandbox on the sandbox; the night plays all on it."""
+    """Stories on a real kube-apiserver, the tests of the sandbox on the sandbox; the night plays all."""
     assert smoke.OPTION in commands("test").split()
     night, stories = (commands(target).splitlines()[-1] for target in ("test-sandbox", "test-e2e"))
     assert set(smoke.FOLDERS) <= set(night.split())
