@@ -83,9 +83,8 @@ class WebhookClient:
     def _context(self, bundle: str) -> ssl.SSLContext:
         context = self._contexts.get(bundle)
         if context is None:
-            context = ssl.create_default_context()
-            if bundle:
-                context = ssl.create_default_context(cadata=_pem(bundle))
+            # Without a bundle the authorities of the system, which take long to read.
+            context = ssl.create_default_context(cadata=_pem(bundle) if bundle else None)
             self._contexts[bundle] = context
         return context
 

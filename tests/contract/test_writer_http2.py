@@ -21,6 +21,9 @@ from tests.support.faults.store import Fault
 from tests.support.http2.conversation import HTTP_1, HTTP_2
 from tests.support.http2.front import Http2Front
 
+# Several times as many as a connection carries at once.
+BURST = 4 * MOST_STREAMS
+
 
 @pytest.fixture
 def writes(front: Http2Front) -> Iterator[BulkWrites]:
@@ -43,14 +46,14 @@ def test_every_write_is_sent_once_over_one_connection(
 def test_a_burst_meets_a_server_that_takes_few_at_once(server: FaultServer) -> None:
     with Http2Front(server, most_streams=7) as front:
         writes = BulkWrites(front, front.ca)
-        writes.submit_many(1000)
+        writes.submit_many(BURST)
         writes.start()
-        assert set(writes.outcomes(1000).values()) == {None}
+        assert set(writes.outcomes(BURST).values()) == {None}
         writes.close()
-    assert Counter(created(server).values()) == {1: 1000}
+    assert Counter(created(server).values()) == {1: BURST}
     # What went out before the server had told its limit is repeated elsewhere, and nothing from then on.
     assert 0 < front.refused < MOST_STREAMS
-    assert front.requests == {HTTP_2: 1000 - front.refused, HTTP_1: front.refused}
+    assert front.requests == {HTTP_2: BURST - front.refused, HTTP_1: front.refused}
     assert front.violations == []
 
 

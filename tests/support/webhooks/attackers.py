@@ -56,7 +56,7 @@ def _head(line: bytes, path: bytes = b"/validate") -> bytes:
 
 def attack(port: int, stopping: threading.Event) -> None:
     """Send all of them in turn, on one connection for as long as it lasts."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     dear = requests()
     print("attacking", flush=True)

@@ -46,6 +46,7 @@ from scheduler_core.model.writes import Patch
 from tests.support.builders import make_pod
 
 QUOTA = ObjectReference("scheduling.x-k8s.io/v1alpha1", "ElasticQuota", "a", "quota", "q")
+POD = make_pod("a/p").obj()
 BROKEN = ServerError(500, "InternalError", "x")
 
 
@@ -100,7 +101,9 @@ class Rig:
             )
 
     def refuse(self, name: str, message: str = "0/3 nodes", nominated: str = "") -> None:
-        pod = self.pods.setdefault(name, make_pod(f"a/{name}").uid(name).obj())
+        pod = self.pods.get(name)
+        if pod is None:
+            pod = self.pods[name] = msgspec.structs.replace(POD, name=name, uid=name)
         decision = Rejected(pod, "own", "Unschedulable", message, nominated=nominated)
         self.handler.handle(decision, self.now)
 

@@ -27,6 +27,7 @@ from tests.support.http2.peer import (
     meanwhile,
 )
 from tests.support.portions import portions
+from tests.support.searches import cases
 
 # More than any socket buffers.
 MUCH = bytes(range(256)) * (1 << 15)
@@ -58,7 +59,7 @@ SIZES = st.lists(st.integers(1, 40_000), max_size=6)
 CUTS = st.lists(st.integers(0, 1 << 20), max_size=12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(WAYS, SIZES)
 def test_written_data_arrives_in_any_portions(way: str, sizes: list[int]) -> None:
     parts = [MUCH[:size] for size in sizes]
@@ -74,7 +75,7 @@ def test_written_data_arrives_in_any_portions(way: str, sizes: list[int]) -> Non
         assert heard == b"".join(parts)
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(WAYS, SIZES, CUTS)
 def test_however_the_bytes_arrive_the_same_is_read(way: str, sizes: list[int], cuts: list[int]) -> None:
     parts = [MUCH[:size] for size in sizes]

@@ -18,6 +18,7 @@ from scheduler_core.certificates import (
     issue_serving,
     make_authority,
 )
+from tests.support.searches import cases
 from webhook.certs.plan import NO_MATERIAL, SETTLE_SECONDS, Material, renewed
 
 NOW = 1_800_000_000.0
@@ -131,7 +132,7 @@ def test_replicas_whose_clocks_differ_agree_within_a_few_steps(skew: float) -> N
     assert verifies(material.authorities, material.serving, NOW + 600.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40), deadline=None)
 @given(moves=st.lists(st.tuples(st.floats(0.02, 24 * 40), st.booleans()), min_size=5, max_size=40))
 def test_replicas_that_are_behind_still_trust_the_serving_certificate(
     moves: list[tuple[float, bool]],

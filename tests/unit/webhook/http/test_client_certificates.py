@@ -20,7 +20,7 @@ from tests.support.webhooks.clients import Asker, half_body, half_header, silent
 from tests.unit.webhook.http.reviews import envelope, node, quota, synced
 from webhook.http.app import create_app
 from webhook.http.client_certificates import ClientCertificates
-from webhook.http.server import WebhookServer
+from webhook.http.server import THREADS, WebhookServer
 from webhook.metrics import WebhookMetrics
 from webhook.policy.review_dispatcher import ReviewDispatcher
 
@@ -61,9 +61,10 @@ class Running:
             return link.getresponse().status
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    made = Running(tmp_path)
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """For tests after which it still knows the same clients."""
+    made = Running(tmp_path_factory.mktemp("known"))
     yield made
     made.server.stop()
 
@@ -85,11 +86,15 @@ def test_of_the_known_only_those_that_are_named_may_ask(tmp_path: Path) -> None:
         running.server.stop()
 
 
-def test_another_authority_is_known_as_soon_as_its_file_is_reread(running: Running) -> None:
-    running.file.write_bytes(running.known.cert_pem.bytes() + running.unknown.cert_pem.bytes())
-    running.server.reread_clients()
-    assert running.ask(running.context(running.unknown)) == 200
-    assert running.ask(running.context(running.known)) == 200
+def test_another_authority_is_known_as_soon_as_its_file_is_reread(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    try:
+        running.file.write_bytes(running.known.cert_pem.bytes() + running.unknown.cert_pem.bytes())
+        running.server.reread_clients()
+        assert running.ask(running.context(running.unknown)) == 200
+        assert running.ask(running.context(running.known)) == 200
+    finally:
+        running.server.stop()
 
 
 @pytest.mark.parametrize("content", [b"", b"no certificate", b"\xff"])
@@ -123,11 +128,13 @@ def test_unknown_clients_fail_no_request_of_known_ones(
         )
         for _ in range(4)
     ]
+    unknown = running.context()
     with ExitStack() as opened:
         for asker in askers:
             asker.start()
-        for _ in range(200):
-            opened.enter_context(kind(port, running.context()))
+        # More than there are threads.
+        for _ in range(THREADS + 12):
+            opened.enter_context(kind(port, unknown))
         for asker in askers:
             before = asker.answered
             eventually(lambda a=asker, b=before: a.answered >= b + 10, timeout=60)  # type: ignore[misc]
