@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 import sys
 import threading
@@ -33,6 +34,8 @@ LEFT_OUT = pytest.StashKey[list[LeftOut]]()
 NAMELESS = pytest.StashKey[str]()
 
 tls_socket.install()
+# Go programs of tests (kube-apiserver, etcd, kubectl, Helm) end soon: memory is cheaper than its collection.
+os.environ.setdefault("GOGC", "400")
 
 # The machine's speed says nothing about the code: no deadlines, and the same examples for everybody.
 settings.register_profile(

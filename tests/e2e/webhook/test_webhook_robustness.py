@@ -47,6 +47,8 @@ KILLS = 2
 FOUND_SECONDS = 60.0
 # API servers wait 2 s for the webhook of pods; after that a pod passes by, and nobody is to blame.
 PROMPT_SECONDS = 1.5
+# Between two requests of a client: requests are always under way, and the processor is not full of them.
+PAUSE = 0.05
 
 
 class Replicas:
@@ -151,7 +153,7 @@ class Creator(threading.Thread):
         self.wrong: list[int] = []
 
     def run(self) -> None:
-        while not self._stopping.wait(0.01):
+        while not self._stopping.wait(PAUSE):
             low, wanted = ((1, 201), (9, 403))[self.done % 2]
             for left in reversed(range(self._patience)):
                 found = ask(self._cluster, self._namespace, low)
@@ -198,7 +200,7 @@ class PodCreator(threading.Thread):
         self.late: list[str] = []
 
     def run(self) -> None:
-        while not self._stopping.wait(0.01):
+        while not self._stopping.wait(PAUSE):
             container = {"name": "main", "image": "example.com/app:1"}
             body = {"metadata": {"generateName": "p-"}, "spec": {"containers": [container]}}
             began = time.monotonic()
@@ -226,7 +228,7 @@ class Load:
     def __init__(self, replicas: Replicas, patience: int) -> None:
         self.pods = governed(replicas.cluster)
         self.pod_creators = [PodCreator(replicas.cluster, self.pods) for _ in range(2)]
-        self.askers = [Asker(replicas.connect, BODY, pause=0.005) for _ in range(2)]
+        self.askers = [Asker(replicas.connect, BODY, pause=PAUSE) for _ in range(2)]
         self.creators = [Creator(replicas.cluster, replicas.namespace, patience) for _ in range(2)]
         self._all = (*self.askers, *self.creators, *self.pod_creators)
 

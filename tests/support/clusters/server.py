@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 import yaml
+
+from tests.support.clusters.kept_links import LINKS
 
 SERVERS = ("sandbox", "kube-apiserver")
 # The newest Kubernetes beside the one that the sandbox follows.
@@ -58,7 +57,7 @@ def request(
     timeout: float = 30.0,
     headers: Sequence[tuple[str, str]] = (),
 ) -> Any:
-    """One JSON request on a connection of its own; the decoded answer. Raises RequestFailed from 400 up.
+    """One JSON request; the decoded answer. Raises RequestFailed from 400 up.
 
     A PATCH is a JSON merge patch, unless `headers`, which may repeat a name, say otherwise.
     """
@@ -96,9 +95,7 @@ def _exchange_once(
     timeout: float,
     headers: Sequence[tuple[str, str]],
 ) -> tuple[Any, list[str]]:
-    place = urlsplit(server.url)
-    context = ssl.create_default_context(cafile=str(server.ca_file))
-    link = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=timeout, context=context)
+    link = LINKS.take(server.url, server.ca_file, timeout)
     content = "application/merge-patch+json" if method == "PATCH" else "application/json"
     raw_body = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     sent = [
@@ -115,8 +112,10 @@ def _exchange_once(
         link.endheaders(raw_body)
         answer = link.getresponse()
         raw = answer.read()
-    finally:
+    except BaseException:
         link.close()
+        raise
+    LINKS.give_back(server.url, server.ca_file, link)
     try:
         decoded = json.loads(raw)
     except (ValueError, RecursionError):
