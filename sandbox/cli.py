@@ -9,6 +9,7 @@ import importlib.util
 import tempfile
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from typing import Final
 
 import click
 from click.core import ParameterSource
@@ -16,24 +17,30 @@ from click.core import ParameterSource
 from sandbox.load.cli import load
 from sandbox.nodes.initial_nodes import NodeShape, Topology, numbered_nodes, read_topology
 from sandbox.options_cli import NumberRange
-from sandbox.replay.cli import replay
 from scheduler_core.errors import ModelError, MusterError
 
 DEFAULT_NODES = 4
 
 
+# Commands whose modules are dear, or not in every package: each is imported when it is called, or listed.
+_ELSEWHERE: Final = {"demo": "sandbox.demo", "replay": "sandbox.replay.cli"}
+
+
 class _Commands(click.Group):
-    """Commands of this module, and `demo` if the package contains it."""
+    """Commands of this module, and of other ones that the package contains."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        demo = ["demo"] if importlib.util.find_spec("sandbox.demo") else []
-        return sorted([*super().list_commands(ctx), *demo])
+        return sorted([*super().list_commands(ctx), *filter(_is_elsewhere, _ELSEWHERE)])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "demo" and importlib.util.find_spec("sandbox.demo"):
-            found = importlib.import_module("sandbox.demo").demo
+        if _is_elsewhere(cmd_name):
+            found = getattr(importlib.import_module(_ELSEWHERE[cmd_name]), cmd_name)
             return found if isinstance(found, click.Command) else None
         return super().get_command(ctx, cmd_name)
+
+
+def _is_elsewhere(name: str) -> bool:
+    return name in _ELSEWHERE and importlib.util.find_spec(_ELSEWHERE[name]) is not None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,7 +49,6 @@ def main() -> None:
 
 
 main.add_command(load)
-main.add_command(replay)
 
 
 @main.command()

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -301,3 +302,11 @@ def test_nodes_come_from_the_file_or_from_the_command_line(tmp_path: Path) -> No
 
 def test_version() -> None:
     assert CliRunner().invoke(main, ["version"]).output.startswith("muster-sandbox 0.")
+
+
+def test_the_engine_of_the_replay_is_loaded_by_the_replay_alone() -> None:
+    """The sandbox starts in the half of the time without it."""
+    asked = "import sys, sandbox.cli; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
+    assert {"numpy", "sandbox.replay.cli", "scheduler_core.engine.scheduler"} & {*modules.split()} == set()
+    assert {"demo", "load", "replay", "up", "version"} <= {*main.list_commands(click.Context(main))}
