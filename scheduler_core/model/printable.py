@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+# Most of a long text is printable without a look at each character.
+_NOT_PLAIN: Final = re.compile("[^ -~]")
+
 
 def visible(text: str) -> str:
     """The text with invisible characters escaped, so that a name cannot control a terminal or forge a line.
@@ -11,7 +17,11 @@ def visible(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return _NOT_PLAIN.sub(lambda found: _escaped(found[0]), text)
+
+
+def _escaped(char: str) -> str:
+    return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
 
 
 def visible_lines(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Final, NoReturn, TypeVar
 import msgspec
 
 from kubectl_plugin.console.cluster.live_cluster import LiveCluster
-from kubectl_plugin.live.forked_world import ForkedWorld
+from kubectl_plugin.live.forked_world import world_of
 from scheduler_core.answers.worlds import CopiedWorld, World
 from scheduler_core.decoding import decode
 from scheduler_core.errors import MusterError
@@ -145,7 +145,7 @@ class Questions:
             simulation = self._cluster.simulation
             simulation.now = time.time()
             try:
-                told = b"1" + msgspec.json.encode(question(ForkedWorld(simulation)))
+                told = b"1" + msgspec.json.encode(question(world_of(simulation)))
             except MusterError as error:
                 told = b"0" + msgspec.json.encode(_Failed(" ".join(str(error).split())))
             except MemoryError:

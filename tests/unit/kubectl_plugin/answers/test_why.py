@@ -47,7 +47,13 @@ def group(namespace: str, name: str, minimum: int) -> dict[str, Any]:
     return {
         "apiVersion": "incubator.scheduling.k8s.io/v1alpha1",
         "kind": "PodGroup",
-        "metadata": {"namespace": namespace, "name": name, "uid": name, "resourceVersion": "1"},
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "uid": name,
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
         "spec": {"minMembers": minimum},
     }
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.answers.worlds import CopiedWorld
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, pod_object, quota_object, resource_quota_object
 
 GPU = "nvidia.com/gpu"
@@ -54,10 +53,8 @@ def owned(namespace: str, name: str, at: str, gpus: str) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def cluster(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def cluster(api: Api) -> None:
     """team-a has 8 of at most 8 GPUs, and a pod of 4 waits; team-b has none of its 8."""
-    # A process that serves HTTP in a thread must not fork.
-    monkeypatch.setattr("kubectl_plugin.live.live_world.world_of", CopiedWorld)
     api.objects["nodes"] = [node("n1"), node("n2")]
     api.objects["elasticquotas"] = [
         quota_object("team-a", min={GPU: "4"}, max={GPU: "8"}),

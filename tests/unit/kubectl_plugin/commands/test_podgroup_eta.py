@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kubectl_plugin.podgroup import podgroup
-from scheduler_core.answers.worlds import CopiedWorld
 from scheduler_core.model.timestamps import format_time, parse_time
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, Done, pod_object
 
@@ -43,9 +42,8 @@ def member(name: str) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def cluster(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def cluster(api: Api) -> None:
     """A node of 8 GPUs that `busy` has had for a minute; the gang needs all of it."""
-    monkeypatch.setattr("kubectl_plugin.live.live_world.world_of", CopiedWorld)
     api.objects["nodes"] = [
         {
             "metadata": {"name": "n1", "uid": "n1", **MADE},

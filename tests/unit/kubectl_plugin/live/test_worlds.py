@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_plugin.live.forked_world import ForkedWorld
+from kubectl_plugin.live.forked_world import ForkedWorld, world_of
 from scheduler_core.answers.changes import NOTHING, Changes
 from scheduler_core.answers.run_result import RunResult, run
 from scheduler_core.answers.worlds import CopiedWorld, World
@@ -104,6 +104,13 @@ def test_what_cannot_be_changed_is_an_error_of_one_line(world: World) -> None:
         world.ask(unknown, run, RunResult)
     assert "Pod a/nobody does not exist" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("pods", "kind"), [(3, CopiedWorld), (2000, ForkedWorld)], ids=["small", "large"])
+def test_a_small_cluster_is_copied_and_a_large_one_forked(pods: int, kind: type[World]) -> None:
+    simulation = Simulation(now=1_800_000_000.0)
+    simulation.load_list(PODS, [json.dumps(pod(f"p{number}", "1")).encode() for number in range(pods)])
+    assert isinstance(world_of(simulation), kind)
 
 
 def test_a_group_that_was_listed_is_found_by_its_name() -> None:
