@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +17,10 @@ WATCHES = ("Reflector", "_reflector")
 STATUS_PATCH = "pod_status_patch"
 GROUP_PATCH = "patch_of"
 
+
+# What a text with a request has: a call by one of these names, or something that is a client.
+NAMES = ("Bind", "Evict", STATUS_PATCH, GROUP_PATCH, *WRITES, *WATCHES, *READS, "list_pages", "call")
+MAY_HAVE = re.compile(rf"\b(?:{'|'.join(set(NAMES) - {'get'})})\(|client", re.IGNORECASE)
 
 VARIABLE = "*"
 
@@ -37,9 +43,16 @@ def calls(*folders: str) -> set[Call]:
     for folder in folders:
         place = ROOT / folder
         for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            tree = ast.parse(path.read_text())
-            found.update(_in_tree(tree, path.relative_to(ROOT).as_posix()))
+            found |= _in_file(path)
     return found
+
+
+@cache
+def _in_file(path: Path) -> frozenset[Call]:
+    text = path.read_text()
+    if not MAY_HAVE.search(text):
+        return frozenset()
+    return frozenset(_in_tree(ast.parse(text), path.relative_to(ROOT).as_posix()))
 
 
 def _in_tree(tree: ast.AST, file: str) -> Iterator[Call]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,7 +16,18 @@ from scheduler_core.config import load_config
 from scheduler_core.config.args.muster import BorrowingArgs, CapacitySchedulingArgs
 from scheduler_core.config.profiles import effective_plugins, plugin_args
 from scheduler_core.model.names import CAPACITY_SCHEDULING
-from tests.chart.rendering import CASES, CHART, NAMESPACE, VALUES, Obj, objects, of_kind, one, succeed
+from tests.chart.rendering import (
+    CASES,
+    CHART,
+    NAMESPACE,
+    VALUES,
+    Obj,
+    objects,
+    of_kind,
+    one,
+    succeed,
+    values_of,
+)
 
 COMPONENTS = ("scheduler", "webhook")
 SOME_NAMESPACE = "batch"
@@ -68,14 +80,14 @@ def test_namespaced_objects_are_in_the_namespace_of_the_release(case: str) -> No
         for item in objects(case, SOME_NAMESPACE)
         if item["kind"] not in CLUSTER_SCOPED and item["metadata"].get("namespace") != SOME_NAMESPACE
     }
-    asked = yaml.safe_load((VALUES / f"{case}.yaml").read_text()).get("scheduler", {}).get("topology", {})
+    asked = values_of(case).get("scheduler", {}).get("topology", {})
     assert elsewhere == {("RoleBinding", name) for name in asked.get("namespaces", ())}
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_no_name_of_another_namespace_is_left_in_it(case: str) -> None:
     found = [item for item in objects(case, SOME_NAMESPACE) if item["kind"] not in CLUSTER_SCOPED]
-    assert NAMESPACE not in yaml.safe_dump(found)
+    assert NAMESPACE not in json.dumps(found)
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
@@ -148,7 +160,7 @@ def test_the_scheduler_s_configuration_is_one_that_it_accepts(case: str) -> None
         "muster-scheduler",
         SOME_NAMESPACE,
     )
-    asked = yaml.safe_load((VALUES / f"{case}.yaml").read_text()).get("scheduler", {}).get("config")
+    asked = values_of(case).get("scheduler", {}).get("config")
     if asked:
         assert [profile.scheduler_name for profile in config.profiles] == [
             profile["schedulerName"] for profile in asked["profiles"]

@@ -14,7 +14,7 @@ import yaml
 
 from kubectl_plugin.cluster.quota_history import PriceList, price_list
 from scheduler_core.app.__main__ import main as scheduler
-from tests.chart.rendering import CASES, CHART, NAMESPACE, VALUES, helm, objects, one
+from tests.chart.rendering import CASES, CHART, NAMESPACE, helm, objects, one, values_of
 from tests.support.every import every_case
 from webhook.__main__ import serve as webhook
 
@@ -165,7 +165,7 @@ def test_the_program_understands_every_flag(case: str, component: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_values_files_change_something(case: str) -> None:
     """A values file that renders what the defaults render tests nothing."""
-    asked = yaml.safe_load((VALUES / f"{case}.yaml").read_text())
+    asked = values_of(case)
     assert (not asked) == (case == "default")
     assert case == "default" or objects(case) != objects("default")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from scheduler_core.model.admission_webhooks import (
     WebhookEndpoint,
@@ -13,7 +12,7 @@ from scheduler_core.model.admission_webhooks import (
     validating_configuration,
 )
 from scheduler_core.model.names import EXEMPT_NAMESPACES
-from tests.chart.rendering import CASES, CHART, NAMESPACE, VALUES, objects, of_kind
+from tests.chart.rendering import CASES, CHART, NAMESPACE, objects, of_kind, values_of
 from tests.tools.chart_webhooks import FILE, text
 
 KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
@@ -49,7 +48,7 @@ def test_the_chart_s_file_is_up_to_date() -> None:
 @pytest.mark.parametrize("namespace", [NAMESPACE, ELSEWHERE])
 @pytest.mark.parametrize("case", CASES)
 def test_webhooks_are_those_of_the_code(case: str, namespace: str) -> None:
-    values = yaml.safe_load((VALUES / f"{case}.yaml").read_text()).get("webhook", {})
+    values = values_of(case).get("webhook", {})
     exempt = sorted({*EXEMPT_NAMESPACES, namespace, *values.get("exemptNamespaces", ())})
     wanted = registered(namespace, exempt)
     for name, policy in values.get("failurePolicies", {}).items():
