@@ -119,7 +119,7 @@ test-dashboards: $(READY) ## the dashboard and the alerts of the chart on a real
 
 test-browser: $(BROWSER_READY) ## the web view in Chromium, from Debian: pages, refresh, faults, accessibility
 	@$(TOOLS) --link $(BIN) kubectl
-	@tests/tools/debian-packages chromium
+	@tests/tools/debian-packages chromium-headless-shell
 	@$(TWICE) -n 2 --dist load tests/browser
 
 test-upstream: $(READY) ## Kubernetes' own suites: sig-scheduling beside kube-scheduler, the sandbox's API

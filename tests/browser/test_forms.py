@@ -114,7 +114,7 @@ def test_what_has_the_keyboard_is_marked(standing: Viewed, look: Look, path: str
         assert tag == "BODY" or (style != "none" and width >= 1), (tag, style, width)
 
 
-@pytest.mark.parametrize("path", ["/queue", "/what-if", "/topology", "/history"])
+@pytest.mark.parametrize("path", ["/now", "/queue", "/what-if", "/topology", "/history"])
 def test_paper_has_nothing_to_press(standing: Viewed, look: Look, path: str) -> None:
     page = look(standing)
     page.goto(standing.url + path)
@@ -122,3 +122,5 @@ def test_paper_has_nothing_to_press(standing: Viewed, look: Look, path: str) -> 
     for pressed in (".top nav", ".chips", ".skip", "button"):
         assert not [item for item in page.locator(pressed).all() if item.is_visible()], pressed
     expect(page.locator("h1")).to_be_visible()
+    if path == "/now":
+        expect(page.locator("article").first).to_be_visible()

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import Viewed
+from tests.browser.conftest import Viewed, close_and_forgive
 from tests.support.console_session import BIN, ConsoleProcess
 from tests.support.stand_in_server import StandInHandler, standing_in
 from tests.support.view_cluster import team
@@ -92,5 +92,5 @@ def test_a_page_of_another_site_gets_nothing(standing: Viewed, look: Look) -> No
             page.evaluate("() => { try { return frame.document.body.innerText } catch { return '' } }") == ""
         )
     # What the browser says of all that is what is wanted.
-    page.complaints.clear()  # type: ignore[attr-defined]
+    close_and_forgive(page)
     assert standing.session.ask("/now").status == 200

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from urllib.parse import urljoin
 
 import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Response, ViewportSize, expect
 
-from tests.browser.conftest import NODES, TEAMS, Restartable, Viewed, refused
+from tests.browser.conftest import NODES, TEAMS, Restartable, Viewed, close_and_forgive, refused
 from tests.support.eventually import eventually
+from tests.support.every import assert_no_faults
 from tests.support.view_cluster import GPU, gang, team
 
 pytestmark = pytest.mark.timeout(240)
@@ -24,12 +25,52 @@ ALL = (
     f"/gangs/{team(0)}/incubator.waits",
     "/gangs/evil/incubator.hostile",
 )
+# Their tables are cards on a phone.
+TABLES = ("/queue", "/gangs", "/lending", f"/gangs/{team(0)}/incubator.train")
+# Widths in pixels; A4 without its margins.
+PHONE = 390
+A4: ViewportSize = {"width": 718, "height": 1000}
 # A swap of the script comes within its interval; a busy machine takes longer.
 SWAP_MILLISECONDS = 30_000
 
 
+# Names that break apart, with the dot before them.
+APART = """[...document.querySelectorAll('.who')].filter(item => {
+    const [dot, name] = [...item.children].map(child => child.getBoundingClientRect());
+    return name.left < dot.right || name.top > dot.bottom;
+}).map(item => item.textContent)"""
+# The beginning of what is wider than its place.
+CUT = """[...document.querySelectorAll('.wide')].filter(item => item.scrollWidth > item.clientWidth + 1)
+    .map(item => item.innerHTML.slice(0, 200))"""
+
+
+def cramped(page: Page) -> Iterator[str]:
+    """What of an opened page does not fit a small screen and a phone."""
+    for width in (1000, PHONE):
+        page.set_viewport_size({"width": width, "height": 800})
+        needed = page.evaluate("document.documentElement.scrollWidth")
+        if needed > width:
+            yield f"at {width} pixels: {needed} are needed"
+        yield from (f"at {width} pixels, cut: {text}" for text in page.evaluate(CUT))
+    yield from (f"at {PHONE} pixels, apart: {text}" for text in page.evaluate(APART))
+    rows = page.locator("tbody tr")
+    if rows.count():
+        # A table is still one for screen readers.
+        expect(page.get_by_role("table").first).to_be_visible()
+        assert page.get_by_role("row").count() > rows.count()
+        assert page.get_by_role("columnheader").count() >= rows.first.locator("td").count()
+
+
+def cut_on_paper(page: Page) -> list[str]:
+    """What is wider than its place on paper."""
+    page.emulate_media(media="print")
+    page.set_viewport_size(A4)
+    return [f"on paper, cut: {text}" for text in page.evaluate(CUT)]
+
+
 @pytest.mark.parametrize("path", ALL)
-def test_a_page_opens_without_a_complaint(large: Viewed, look: Look, path: str) -> None:
+def test_a_page_opens_without_a_complaint_and_has_room(large: Viewed, look: Look, path: str) -> None:
+    """On screens, on a phone and on paper."""
     page = look(large)
     answer = page.goto(large.url + path)
     assert answer is not None
@@ -38,20 +79,37 @@ def test_a_page_opens_without_a_complaint(large: Viewed, look: Look, path: str) 
     assert "Muster" in page.title()
     assert page.evaluate("window.hacked") is None
     assert page.locator("script").count() == 1
+    assert_no_faults([*cramped(page), *cut_on_paper(page)])
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ALL)
-def test_axe_finds_nothing_serious(large: Viewed, look: Look, path: str, scheme: str) -> None:
-    page = look(large, color_scheme=scheme)
-    page.goto(large.url + path)
+def test_axe_finds_nothing_serious(medium: Viewed, look: Look, path: str) -> None:
+    page = look(medium)
+    page.goto(medium.url + path)
+    assert_no_faults(inaccessible(page, on_a_phone=path in TABLES))
+
+
+def inaccessible(page: Page, *, on_a_phone: bool = False) -> Iterator[str]:
+    """What axe finds, in both colour schemes."""
+    yield from serious(page, "in light")
+    page.emulate_media(color_scheme="dark")
+    yield from serious(page, "in dark")
+    if on_a_phone:
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size({"width": PHONE, "height": 800})
+        yield from serious(page, "on a phone")
+
+
+def serious(page: Page, where: str) -> Iterator[str]:
+    """What axe finds, and the first places of each."""
     found = Axe().run(page).response
-    assert len(found["passes"]) > 15
-    serious = [item for item in found["violations"] if item["impact"] in ("serious", "critical")]
-    assert not serious, [(item["id"], [node["html"][:200] for node in item["nodes"][:3]]) for item in serious]
+    assert len(found["passes"]) > 15, where
+    for item in found["violations"]:
+        if item["impact"] in ("serious", "critical"):
+            yield f"{where}: {item['id']}: {[node['html'][:200] for node in item['nodes'][:3]]}"
 
 
-def test_every_link_leads_somewhere(large: Viewed) -> None:
+def test_every_link_leads_somewhere(medium: Viewed) -> None:
     seen: set[str] = set()
     todo = ["/now"]
     while todo:
@@ -61,7 +119,7 @@ def test_every_link_leads_somewhere(large: Viewed) -> None:
             continue
         seen.add(path)
         assert len(seen) < 150
-        reply = large.session.ask(path)
+        reply = medium.session.ask(path)
         assert reply.status == 200, path
         if "format=" not in path:
             links = re.findall(r'<a [^>]*href="([^"#]+)"', reply.body)
@@ -105,6 +163,18 @@ def test_filter_order_and_pages_of_the_first_page(large: Viewed, look: Look) -> 
     expect(page.locator("article .who")).to_have_text([team(number) for number in range(10, 20)])
 
 
+def test_the_last_page_of_many_quotas_is_as_good_as_the_first(large: Viewed, look: Look) -> None:
+    page = look(large)
+    page.goto(f"{large.url}/now?sort=name&from=200")
+    expect(page.locator(".pager span")).to_have_text(f"{TEAMS + 1} to {TEAMS + 1} of {TEAMS + 1}")
+    assert_no_faults([*inaccessible(page), *cramped(page), *cut_on_paper(page)])
+
+
+def come_back(page: Page) -> None:
+    """What a browser tells a page whose tab its reader opens again: it looks for news at once."""
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
 def test_a_change_appears_without_a_reload(small: Viewed, look: Look) -> None:
     """The reader's place stays: what is open, and where the keyboard is."""
     page = look(small)
@@ -121,29 +191,35 @@ def test_a_change_appears_without_a_reload(small: Viewed, look: Look) -> None:
     assert page.evaluate("document.activeElement.tagName") == "A"
 
 
-def test_nothing_is_sent_again_that_did_not_change(small: Viewed, look: Look) -> None:
-    page = look(small)
-    statuses: list[int] = []
-    page.on("response", lambda answer: statuses.append(answer.status) if "fragment" in answer.url else None)
-    page.goto(f"{small.url}/lending")
-    for _ in range(2):
-        with page.expect_response(lambda answer: "fragment" in answer.url, timeout=SWAP_MILLISECONDS):
-            pass
-    assert statuses[:2] == [200, 304]
+def test_nothing_is_sent_again_that_did_not_change(standing: Viewed, look: Look) -> None:
+    page = look(standing)
+    page.goto(f"{standing.url}/lending")
+    page.evaluate("window.first = document.querySelector('#live').firstElementChild")
+    with page.expect_response(fragment(200), timeout=SWAP_MILLISECONDS):
+        come_back(page)
+    # Only then does the page know what it has.
+    page.wait_for_function("!first.isConnected")
+    with page.expect_response(fragment(304), timeout=SWAP_MILLISECONDS):
+        come_back(page)
+
+
+def fragment(status: int) -> Callable[[Response], bool]:
+    """Whether an answer is for what a page shows, with this status."""
+    return lambda answer: "fragment" in answer.url and answer.status == status
 
 
 @pytest.mark.parametrize("path", ALL)
-def test_pages_work_without_script(small: Viewed, look: Look, path: str) -> None:
-    page = look(small, java_script_enabled=False)
-    answer = page.goto(small.url + path)
+def test_pages_work_without_script(standing: Viewed, look: Look, path: str) -> None:
+    page = look(standing, java_script_enabled=False)
+    answer = page.goto(standing.url + path)
     assert answer is not None
     assert answer.status == 200
     assert page.locator("time").count() == 0 or "2026" in page.locator("time").first.inner_text()
 
 
-def test_what_if_keeps_what_was_typed_and_says_what_is_wrong(small: Viewed, look: Look) -> None:
-    page = look(small, java_script_enabled=False)
-    page.goto(f"{small.url}/what-if")
+def test_what_if_keeps_what_was_typed_and_says_what_is_wrong(standing: Viewed, look: Look) -> None:
+    page = look(standing, java_script_enabled=False)
+    page.goto(f"{standing.url}/what-if")
     page.get_by_label("Change a quota").fill(f"quota/{team(0)}:max.{GPU}=1")
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("alert")).to_contain_text(f"spec.min[{GPU}]=8 exceeds spec.max[{GPU}]=1")
@@ -158,15 +234,15 @@ def test_what_if_keeps_what_was_typed_and_says_what_is_wrong(small: Viewed, look
     refused(page)
 
 
-def test_the_keyboard_reaches_everything(small: Viewed, look: Look) -> None:
-    page = look(small)
-    page.goto(f"{small.url}/now")
+def test_the_keyboard_reaches_everything(standing: Viewed, look: Look) -> None:
+    page = look(standing)
+    page.goto(f"{standing.url}/now")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     assert page.locator(".skip").bounding_box()["x"] >= 0  # type: ignore[index]
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "page"
-    page.goto(f"{small.url}/now")
+    page.goto(f"{standing.url}/now")
     names = []
     for _ in range(11):
         page.keyboard.press("Tab")
@@ -176,46 +252,11 @@ def test_the_keyboard_reaches_everything(small: Viewed, look: Look) -> None:
     assert names[2:9] == ["Now", "Lending", "Queue", "Gangs", "Topology", "History", "What if"]
 
 
-@pytest.mark.parametrize("width", [1000, 390])
-@pytest.mark.parametrize("path", ALL)
-def test_no_page_is_wider_than_the_screen(large: Viewed, look: Look, path: str, width: int) -> None:
-    page = look(large, viewport={"width": width, "height": 800})
-    page.goto(large.url + path)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def cut(page: Page) -> list[str]:
-    """The beginning of what is wider than its place."""
-    wide = "[...document.querySelectorAll('.wide')].filter(item => item.scrollWidth > item.clientWidth + 1)"
-    found: list[str] = page.evaluate(f"{wide}.map(item => item.innerHTML.slice(0, 200))")
-    return found
-
-
-@pytest.mark.parametrize("path", ALL)
-def test_a_phone_shows_all_of_each_table_and_drawing(large: Viewed, look: Look, path: str) -> None:
-    """Nothing is out of sight, names do not break apart, and a table is still one for screen readers."""
-    page = look(large, viewport={"width": 390, "height": 800})
-    page.goto(large.url + path)
-    assert cut(page) == []
-    apart = """[...document.querySelectorAll('.who')].filter(item => {
-        const [dot, name] = [...item.children].map(child => child.getBoundingClientRect());
-        return name.left < dot.right || name.top > dot.bottom;
-    })"""
-    assert page.evaluate(f"{apart}.map(item => item.textContent)") == []
-    rows = page.locator("tbody tr")
-    if rows.count():
-        expect(page.get_by_role("table").first).to_be_visible()
-        assert page.get_by_role("row").count() > rows.count()
-        assert page.get_by_role("columnheader").count() >= rows.first.locator("td").count()
-
-
-@pytest.mark.parametrize("width", [1000, 390])
 @pytest.mark.parametrize("path", [*PAGES, f"/history?namespace={'n' * 63}", f"/gangs/{'n' * 63}/{'g' * 63}"])
-def test_long_names_have_room(long_names: Viewed, look: Look, path: str, width: int) -> None:
-    page = look(long_names, viewport={"width": width, "height": 800})
+def test_long_names_have_room(long_names: Viewed, look: Look, path: str) -> None:
+    page = look(long_names)
     page.goto(long_names.url + path)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert cut(page) == []
+    assert_no_faults(cramped(page))
 
 
 def test_a_long_title_of_a_cell_does_not_lie_over_it(standing: Viewed, look: Look) -> None:
@@ -230,32 +271,6 @@ def test_a_long_title_of_a_cell_does_not_lie_over_it(standing: Viewed, look: Loo
     )
     assert width < room
     assert height <= high
-
-
-@pytest.mark.parametrize("path", ["/queue", "/gangs", "/lending", f"/gangs/{team(0)}/incubator.train"])
-def test_axe_finds_nothing_serious_on_a_phone(large: Viewed, look: Look, path: str) -> None:
-    page = look(large, viewport={"width": 390, "height": 800})
-    page.goto(large.url + path)
-    found = Axe().run(page).response
-    serious = [item for item in found["violations"] if item["impact"] in ("serious", "critical")]
-    assert not serious, [(item["id"], [node["html"][:200] for node in item["nodes"][:3]]) for item in serious]
-
-
-def test_paper_has_no_menu(small: Viewed, look: Look) -> None:
-    page = look(small)
-    page.goto(f"{small.url}/now")
-    page.emulate_media(media="print")
-    expect(page.locator(".top nav")).to_be_hidden()
-    expect(page.locator("article").first).to_be_visible()
-
-
-@pytest.mark.parametrize("path", ["/queue", "/gangs", "/history"])
-def test_paper_shows_whole_tables(large: Viewed, look: Look, path: str) -> None:
-    """A4 without its margins."""
-    page = look(large, viewport={"width": 718, "height": 1000})
-    page.emulate_media(media="print")
-    page.goto(large.url + path)
-    assert cut(page) == []
 
 
 def test_a_lost_server_is_said_and_comes_back(small: Viewed, server: Restartable, look: Look) -> None:
@@ -280,5 +295,6 @@ def test_a_console_that_ended_is_said(small: Viewed, look: Look) -> None:
     page = look(small)
     page.goto(f"{small.url}/now")
     small.process.end()
+    come_back(page)
     expect(page.locator("#state")).to_contain_text("does not answer", timeout=SWAP_MILLISECONDS)
-    page.complaints.clear()  # type: ignore[attr-defined]
+    close_and_forgive(page)

@@ -62,6 +62,8 @@ def test_a_user_of_one_namespace_sees_that_and_what_is_missing(
                     assert [name for name in FOREIGN if name in found] == [], path + form
             assert session.ask(f"/gangs/{team(4)}/incubator.waits").status == 404
             assert {item["namespace"] for item in session.ask("/now?format=json").json()["quotas"]} == {OURS}
+            # Before its console ends, of which the browser would complain.
+            page.context.close()
 
 
 def test_a_killed_server_goes_on_with_what_it_kept(look: Look, tmp_path: Path) -> None:
@@ -85,15 +87,17 @@ def test_a_killed_server_goes_on_with_what_it_kept(look: Look, tmp_path: Path) -
                 assert again.url == server.url
                 expect(page.get_by_role("alert")).to_have_count(0, timeout=SOON_MILLISECONDS)
                 assert page.locator(".card .numbers").all_inner_texts() == numbers
-            # Its output is read by a thread.
-            eventually(lambda: "note: the cluster is watched again" in "".join(process.said))
+                # The console looks once in a second, so the server must still be there.
+                eventually(lambda: "note: the cluster is watched again" in "".join(process.said))
             assert "Traceback" not in "".join(process.said)
+            # A page that outlives its console asks for news in vain, which the browser complains of.
+            page.context.close()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_no_process_outlives_a_console(large: Viewed, sent: signal.Signals) -> None:
+def test_no_process_outlives_a_console(medium: Viewed, sent: signal.Signals) -> None:
     """Questions are processes, which may work for half a minute."""
-    with local_console(large.cluster.kubeconfig) as (process, session):
+    with local_console(medium.cluster.kubeconfig) as (process, session):
         session.page("/now")
         assert session.ask("/queue").status == 200
         # The advice is looked for once the queue is known, and takes seconds.

@@ -1,4 +1,4 @@
-"""The pictures of the web view in the documents: `make docs` takes them where Chromium is there.
+"""The pictures of the web view in the documents: `make docs` takes them where headless Chromium is there.
 
     python -m tests.tools.screenshots
 
@@ -64,9 +64,9 @@ def main() -> None:
     except ImportError:
         print("docs/images: the pictures of the web view stay: Playwright is missing (make test-browser)")
         return
-    program = shutil.which("chromium")
+    program = shutil.which("chromium-headless-shell")
     if program is None:
-        print("docs/images: the pictures of the web view stay, as Chromium is not installed")
+        print("docs/images: the pictures of the web view stay, as chromium-headless-shell is not installed")
         return
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=list(_ARGUMENTS))
