@@ -24,12 +24,12 @@ case "$1 $2" in
 "-m pip") shift 2; exec sh "$here/pip" "$@" ;;
 "-m tests.tools."*)
     shift
-    exec {python} -c 'import sys
+    exec {python} -S -c 'import sys
 from importlib import import_module
 sys.executable, module = sys.argv.pop(1), sys.argv.pop(1)
 sys.exit(import_module(module).main(sys.argv[1:]))' "$0" "$@" ;;
 esac
-exec {python} "$@"
+exec {python} -S "$@"
 """
 PIP_WORKS = """echo "Collecting numpy"
 echo "Installing collected packages: numpy, muster"
@@ -109,7 +109,8 @@ def make_clone(folder: Path) -> Clone:
     shutil.copytree(
         ROOT / "tests" / "tools",
         folder / "tests" / "tools",
-        ignore=shutil.ignore_patterns("__pycache__", "mutants*"),
+        # What is compiled already is valid there, too.
+        ignore=shutil.ignore_patterns("mutants*"),
     )
     (folder / "pyproject.toml").write_text("")
     programs = folder.parent / "programs"

@@ -31,7 +31,7 @@ FOLDERS = ("tests/unit", "tests/property", "tests/scenarios", "tests/contract")
 TOOLS = ("sandbox", "tools", "upstream", "benchmarks")
 # As in `make test`.
 SELECTION = ("-m", "not long")
-SEARCH_PART = "8"
+SEARCH_PART = "16"
 # Warnings: what is imported before the fork cannot be rewritten by pytest, and need not.
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning", *SELECTION]
 BATCH = 12
