@@ -18,6 +18,7 @@ from scheduler_core.model.names import QUOTA_GROUP_LABEL
 from scheduler_core.simulate import Simulation
 from tests.support.every import every_seed
 from tests.support.load_builders import make_metric
+from tests.support.searches import cases
 from tests.support.situations import GPU, SITUATIONS, Raw, cluster, group, node, pod, quota
 
 
@@ -217,7 +218,7 @@ def random_world(seed: int) -> Simulation:
     return base
 
 
-@every_seed(range(60), each=15)
+@every_seed(range(cases(60, least=15)), each=15)
 def test_cause_and_check_agree_in_random_clusters(seed: int) -> None:
     for name, cause, check in compared(random_world(seed)):
         # Room may be kept for others, or divided so that pods of several sizes do not fit it.

@@ -38,9 +38,13 @@ def world(seed: int) -> Simulation:
     return base
 
 
+def as_yaml(document: dict[str, Any]) -> str:
+    return str(yaml.dump(document, Dumper=yaml.CSafeDumper))
+
+
 def played(document: dict[str, Any], config: Any) -> dict[str, str]:
     """Where pods are after the scenario was played as a file."""
-    (scenario,) = load_scenarios(yaml.safe_dump(document))
+    (scenario,) = load_scenarios(as_yaml(document))
     step = run_scenario(msgspec.structs.replace(scenario, config=config), None)["steps"][0]
     return dict(step["bound"])
 
@@ -74,7 +78,7 @@ def pseudonyms(base: Simulation) -> Pseudonyms:
 
 def told_names(base: Simulation, document: dict[str, Any]) -> set[str]:
     """The names of objects that the text of a document has."""
-    words = set(re.findall(r"[A-Za-z0-9][A-Za-z0-9._-]*", yaml.safe_dump(document)))
+    words = set(re.findall(r"[A-Za-z0-9][A-Za-z0-9._-]*", as_yaml(document)))
     told = {
         part
         for kind, namespace, name in base.objects.keys()  # noqa: SIM118  the store is no dict
@@ -99,7 +103,7 @@ def test_names_in_texts_keys_and_trees_are_replaced() -> None:
     objects[1]["spec"]["containers"][0]["command"] = ["launch"]
     base = cluster(*objects)
     document = scenario_document(base, "", SnapshotOptions(key=b"k" * 32))
-    text = yaml.safe_dump(document)
+    text = as_yaml(document)
     for word in (
         "gpu-7",
         "acme",
@@ -126,7 +130,7 @@ def test_others_are_sums_without_a_name() -> None:
         pod("free", "bird", 1, at="n1"), pod("a", "mine", 4),
     )  # fmt: skip
     document = scenario_document(base, "", SnapshotOptions(namespace="a"))
-    text = yaml.safe_dump(document)
+    text = as_yaml(document)
     for word in ("vips", "limo", "spies", "bug", "bird"):
         assert word not in text
     named = [(obj["metadata"], obj) for obj in document["objects"]]
@@ -162,6 +166,6 @@ def test_a_pod_that_is_evicted_for_others_does_not_name_them() -> None:
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
         leaving["status"] = {"phase": "Running", "conditions": [condition | {"message": message}]}
         base.create(leaving)
-    text = yaml.safe_dump(scenario_document(base, "", SnapshotOptions(namespace="a")))
+    text = as_yaml(scenario_document(base, "", SnapshotOptions(namespace="a")))
     assert "a/urgent" in text
     assert "spies" not in text

@@ -13,6 +13,7 @@ import msgspec
 
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import Resource
+from tests.support.builders import copied
 from webhook.http.admission_review import ReviewRequest, ReviewResponse, review
 from webhook.policy.review_dispatcher import ReviewDispatcher
 from webhook.policy.verdict import Verdict
@@ -147,5 +148,5 @@ def patch_of(response: Obj) -> list[Obj]:
 
 
 def apply_patch(obj: Obj, patch: list[Obj]) -> Obj:
-    patched: Obj = jsonpatch.JsonPatch(patch).apply(obj)
+    patched: Obj = jsonpatch.JsonPatch(patch).apply(copied(obj), in_place=True)
     return patched
