@@ -117,7 +117,8 @@ def price_list(file: str) -> PriceList:
     import yaml
 
     try:
-        root = yaml.compose(Path(file).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        root = yaml.compose(Path(file).read_text(encoding="utf-8"), Loader=loader)
     except OSError as error:
         raise CommandFailed(f"{file}: {(error.strerror or str(error)).lower()}") from None
     except (ValueError, RecursionError, yaml.YAMLError) as error:

@@ -100,7 +100,7 @@ def test_shares_sum_to_the_count_and_a_larger_room_gets_no_less() -> None:
 
 
 def test_the_same_seed_draws_the_same_faults_and_another_seed_others() -> None:
-    first, again, other = (sample(["simulate"], 20, seed) for seed in (1, 1, 2))
+    first, again, other = (sample(["quota"], 20, seed, "policy.py") for seed in (1, 1, 2))
     assert first == again
     assert len(set(first)) == 20
     assert first != other
