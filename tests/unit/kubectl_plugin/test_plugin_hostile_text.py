@@ -31,7 +31,8 @@ EVIL = (
     "=cmd|'/c calc'!A0,`$(id)`|[a](b)</title><script>alert(1)</script>&amp;\"'"
 )
 EVIL_TREE = f"unit{EVIL}"
-HUGE = "w" * 262_144
+# More than any row may have. The API lets four times as much through, which each command would read again.
+HUGE = "w" * 65_536
 GROUP = "scheduling.k8s.io/group-name"
 
 
