@@ -150,11 +150,15 @@ def up(
         from sandbox import scheduler_config
         from sandbox.objects import now
         from sandbox.real.control_plane import binaries_in
-        from sandbox.seeds.seed_file import read_seed
         from sandbox.serve import ServeOptions, serve
 
         given = _nodes_given()
-        seed = read_seed(seed_file, now().timestamp()) if seed_file else None
+        seed = None
+        if seed_file:
+            # It needs the simulation, whose import takes as long as that of the server.
+            from sandbox.seeds.seed_file import read_seed
+
+            seed = read_seed(seed_file, now().timestamp())
         if seed and seed.nodes and given:
             raise click.UsageError(f"{seed_file} has nodes: leave out --nodes, --topology and --node-...")
         if topology:

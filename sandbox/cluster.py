@@ -16,7 +16,7 @@ from sandbox.objects import Obj, copy_json
 from sandbox.persistence.abandoned_leases import remove_abandoned
 from sandbox.persistence.folder import KeptFolder
 from sandbox.persistence.journal import Journal
-from sandbox.seeds.seed_file import Seed
+from sandbox.seeds.seed import Seed
 from sandbox.seeds.seeding import Seeded, Seeder
 from sandbox.store.registry import Registry
 

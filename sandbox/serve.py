@@ -26,7 +26,7 @@ from sandbox.processes import ChildProcesses, Say, commands
 from sandbox.real.cluster import RealCluster
 from sandbox.real.control_plane import Binaries
 from sandbox.scheduler_config import as_published, at_this_server, profile_names
-from sandbox.seeds.seed_file import Seed
+from sandbox.seeds.seed import Seed
 from sandbox.seeds.seeding import Seeded
 from sandbox.signs import SIGNS, on_first
 from sandbox.store.object_store import ObjectStore

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from sandbox.objects import Obj, copy_json
+from sandbox.seeds.seed import Seed
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.timestamps import format_time, parse_time
 from scheduler_core.simulate.kinds import api_version_of
@@ -16,25 +16,6 @@ from scheduler_core.simulate.scenario import load_documents, load_scenarios
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _CLOCK_PARTS: Final = ("metadata", "status")
-
-
-@dataclass(frozen=True)
-class Seed:
-    """The objects of a file, each with its place in the file.
-
-    `config` is the scheduler's configuration of a scenario; `steps` is the number of its steps, which are not
-    played.
-    """
-
-    file: str
-    objects: tuple[tuple[str, Obj], ...]
-    config: Mapping[str, Any] | None = None
-    steps: int = 0
-
-    @property
-    def nodes(self) -> int:
-        """The number of nodes among the objects."""
-        return sum(obj["kind"] == "Node" for _, obj in self.objects)
 
 
 def read_seed(path: Path, now: float) -> Seed:

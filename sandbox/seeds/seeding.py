@@ -13,7 +13,7 @@ from sandbox.kinds.builtin import NAMESPACES, NODES
 from sandbox.nodes.initial_nodes import node
 from sandbox.nodes.pod_status import FINISHED
 from sandbox.objects import Obj, at, copy_json
-from sandbox.seeds.seed_file import Seed
+from sandbox.seeds.seed import Seed
 from sandbox.store.object_store import ObjectStore
 from sandbox.store.registry import Registry
 from sandbox.store.requests import AdmissionRequest, OpenAdmission

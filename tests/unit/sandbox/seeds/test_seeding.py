@@ -13,7 +13,7 @@ from sandbox.kinds.builtin import JOBS, NODES, PODS, builtin_table
 from sandbox.kinds.crd import keep_served
 from sandbox.nodes.kubelet import Kubelet
 from sandbox.nodes.pod_status import RUN_SECONDS
-from sandbox.seeds.seed_file import Seed
+from sandbox.seeds.seed import Seed
 from sandbox.seeds.seeding import Seeded, Seeder
 from sandbox.store.object_store import ObjectStore
 from sandbox.store.registry import Registry
