@@ -226,7 +226,8 @@ class TopologyCycle:
             room = on_leaves(open_to.slots, node_capacity(state, open_to.slots, gone))
             return can_place(open_to.tree, room, gang.min_members, open_to.rules)
 
-        short = lacking_quota(state, members, need)
+        # Members that have just been placed lack nothing, and have no place in the queue any more.
+        short = "" if tried.reserved else lacking_quota(state, members, need)
         decide_repair(state, gang, run, need, tried, where, short, fits_beside, fits_anew)
 
     def _try(self, gang: Gang, members: Members, need: int, now: float) -> GangOutcome:

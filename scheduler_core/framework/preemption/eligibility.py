@@ -109,7 +109,7 @@ def will_do(state: ClusterState, nomination: Nomination) -> bool:
     if slot is None or not usable(state, pod, slot):
         return False
     others = _taken_beside(state, nomination)
-    if not room_after_leaving(state, nomination.vector, slot, others=others):
+    if not room_after_leaving(state, _asked(state, nomination), slot, others=others):
         return False
     own, total = nominated_requests(state, pod, beside=siblings_nominated(state, pod))
     namespace, requests = pod.namespace, pod.requests
@@ -125,12 +125,20 @@ def will_do(state: ClusterState, nomination: Nomination) -> bool:
     return refusal is None
 
 
+def _asked(state: ClusterState, nomination: Nomination) -> Int64:
+    """int64 [R]: all that a nominated pod requests.
+
+    Less room is kept for a gang beside pods that will have ended by its start, but these are not gone yet.
+    """
+    return state.vector(nomination.pod) if nomination.kept else nomination.vector
+
+
 def _taken_beside(state: ClusterState, nomination: Nomination) -> list[Int64]:
     """int64 [R] each: requests of siblings and of pods with precedence on the nominated node."""
     found = [item.vector for item in ahead_on(state, nomination.pod, nomination.node)]
     if nomination.group:
         there = state.nominations.on_node(nomination.node, nomination.pod)
-        found += [item.vector for item in there if item.group == nomination.group]
+        found += [_asked(state, item) for item in there if item.group == nomination.group]
     return found
 
 

@@ -28,6 +28,7 @@ _KEPT: Final = frozenset(
         "image",
         "schedulerName",
         "pods",
+        "key",
         "kubernetes.io/hostname",
         "capacity",
         "allocatable",
