@@ -171,7 +171,7 @@ CATEGORIES: Final = {
 
 def _of_class(members: Any) -> str:
     if members[0][0] is _constants.NEGATE:
-        return next(c for c in "x9 -." if not re.match(f"[{re.escape(c)}]", "") and not _has(members, c))
+        return next(c for c in "x9 -.é" if not re.match(f"[{re.escape(c)}]", "") and not _has(members, c))
     code, value = members[0]
     if code is _constants.LITERAL:
         return chr(value)
