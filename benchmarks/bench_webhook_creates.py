@@ -193,7 +193,7 @@ def main(small: bool = False) -> list[Row]:
     require_apiserver()
     if shutil.which("go") is None:
         raise NotHere("it needs Go, which builds the webhook that does nothing")
-    rounds, seconds = (24, 0.5) if small else (ROUNDS, SECONDS)
+    rounds, seconds = (6, 0.2) if small else (ROUNDS, SECONDS)
     rows: list[Row] = []
     with ControlPlane() as server, tempfile.TemporaryDirectory() as folder:
         prepare(server)
