@@ -81,7 +81,7 @@ def test_the_change_that_why_names_comes_true(
     for name in ("n1", "n2"):
         create_node(cluster, name, cpu="4")
     objects = [quota(mine, "2", "4"), quota(other, "6", "8"), *gang(mine, "3")]
-    cluster.kubectl("create", "-f", "-", input=yaml.safe_dump_all(objects))
+    cluster.kubectl("create", "--validate=false", "-f", "-", input=yaml.safe_dump_all(objects))
     with scheduler(cluster, tmp_path) as process:
         eventually(lambda: "exceed" in _told(cluster, mine) or "more than" in _told(cluster, mine), WAIT)
         asked = kube("elasticquota", "why", "podgroup/train", "-n", mine, "-o", "json")
@@ -114,7 +114,13 @@ def test_a_snapshot_of_a_cluster_plays_without_it(
 ) -> None:
     mine = cluster.namespace("kept")
     create_node(cluster, "n1", cpu="4")
-    cluster.kubectl("create", "-f", "-", input=yaml.safe_dump_all([quota(mine, "4", "4"), *gang(mine, "2")]))
+    cluster.kubectl(
+        "create",
+        "--validate=false",
+        "-f",
+        "-",
+        input=yaml.safe_dump_all([quota(mine, "4", "4"), *gang(mine, "2")]),
+    )
     taken = kube("elasticquota", "snapshot", "-A")
     assert taken.returncode == 0, taken.stderr
     file = tmp_path / "cluster.yaml"
@@ -133,7 +139,7 @@ def test_a_tenant_learns_nothing_of_others(cluster: Cluster, kube: Callable[...,
     mine, other = cluster.namespace("mine"), cluster.namespace("treasure")
     create_node(cluster, "galleon", cpu="4")
     objects = [quota(mine, "2", "4"), quota(other, "6", "8"), *gang(mine, "3")]
-    cluster.kubectl("create", "-f", "-", input=yaml.safe_dump_all(objects))
+    cluster.kubectl("create", "--validate=false", "-f", "-", input=yaml.safe_dump_all(objects))
     tenant = admit_tenant(cluster, mine)
     as_tenant = ["-n", mine, *(["--as", tenant.user] if cluster.kind != "sandbox" else [])]
     told = ""

@@ -90,6 +90,7 @@ def shell(script: str, kubeconfig: Path | None = None) -> subprocess.CompletedPr
             "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
             "HOME": home,
             "KUBECONFIG": str(kubeconfig or Path(home, "none")),
+            "GOGC": "off",  # Helm ends in a moment
         }
         command = ["sh", "-e", "-c", script]
         return subprocess.run(
