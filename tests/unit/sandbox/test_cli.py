@@ -304,9 +304,9 @@ def test_version() -> None:
     assert CliRunner().invoke(main, ["version"]).output.startswith("muster-sandbox 0.")
 
 
-def test_the_engine_of_the_replay_is_loaded_by_the_replay_alone() -> None:
+def test_the_engine_is_loaded_by_the_replay_and_by_scenario_files_alone() -> None:
     """The sandbox starts in the half of the time without it."""
-    asked = "import sys, sandbox.cli; print(*sys.modules)"
+    asked = "import sys, sandbox.cli, sandbox.serve; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
     assert {"numpy", "sandbox.replay.cli", "scheduler_core.engine.scheduler"} & {*modules.split()} == set()
     assert {"demo", "load", "replay", "up", "version"} <= {*main.list_commands(click.Context(main))}
