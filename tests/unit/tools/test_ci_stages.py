@@ -55,9 +55,8 @@ def test_what_a_stage_says_stands_before_the_next_stage(tmp_path: Path) -> None:
     programs.mkdir()
     (programs / "tee").write_text(f'#!/bin/sh\nsleep 0.5\nexec {shutil.which("tee")} "$@"\n')
     (programs / "tee").chmod(0o755)
-    code, output = check(
-        tmp_path, f"PATH={programs}:$PATH\nstage first 1 echo said\nstage second 1 true\nstage third 1 false"
-    )
+    stages = "stage first 1 bash -c 'echo said'\nstage second 1 true\nstage third 1 bash -c 'exit 1'"
+    code, output = check(tmp_path, f"PATH={programs}:$PATH\n{stages}")
     assert (code, list(verdicts(output))) == (1, ["first", "second", "third"])
     assert "=== first\nsaid\n\n=== second\n" in output
 
