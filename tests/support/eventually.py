@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import pytest
 
 T = TypeVar("T")
 # What `pytest.raises` raises where nothing was raised is no AssertionError, and not even an Exception.
 NOT_YET = (AssertionError, LookupError, pytest.fail.Exception)
+# A probe often is a request or a program: a long wait asks once in a twentieth of the time so far.
+LONGEST_INTERVAL: Final = 0.25
 
 
 def eventually(probe: Callable[[], T], timeout: float = 60.0, *, interval: float = 0.05) -> T:
-    """The first truthy value of `probe`, asked every `interval` seconds.
+    """The first truthy value of `probe`, asked every `interval` seconds at first, and less often later.
 
     An AssertionError inside the probe means "not yet", and so do a LookupError (what the probe reads is not
     there yet) and a `pytest.raises` that waits in vain. After `timeout` seconds the last such error is raised
     again, or AssertionError with the last value; any other exception ends the wait at once.
     """
-    deadline = time.monotonic() + timeout
+    started = time.monotonic()
+    deadline = started + timeout
     while True:
         failure: BaseException | None = None
         value: T | None = None
@@ -30,8 +33,9 @@ def eventually(probe: Callable[[], T], timeout: float = 60.0, *, interval: float
             failure = error
         if failure is None and value:
             return value
-        if time.monotonic() >= deadline:
+        now = time.monotonic()
+        if now >= deadline:
             if failure is not None:
                 raise failure
             raise AssertionError(f"not true within {timeout:g} s; the last value was {value!r}")
-        time.sleep(interval)
+        time.sleep(max(interval, min((now - started) / 20, LONGEST_INTERVAL)))
