@@ -72,7 +72,7 @@ test-bare: ## make demo and make test in a new clone, without kubectl, Helm and 
 test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset $(filter kube-apiserver-%,$(SERVER))
 	@$(BIN)/python -m tests.tools.owner_crds >/dev/null
-	@$(TWICE) -n 3 tests/e2e tests/chart/live --server $(SERVER)
+	@$(TWICE) -n 4 tests/e2e tests/chart/live --server $(SERVER)
 
 test-groups: $(READY) ## end-to-end tests of native groups on the newest kube-apiserver
 	@$(TOOLS) --link $(BIN) kubectl && $(TOOLS) etcd $(NEWEST)
@@ -110,7 +110,7 @@ nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh s
 
 test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses; SERVER=
 	@$(TOOLS) etcd kube-apiserver
-	@$(TWICE) -n 3 tests/faults --server $(SERVER)
+	@$(TWICE) -n 4 tests/faults --server $(SERVER)
 
 test-dashboards: $(READY) ## the dashboard and the alerts of the chart on a real Prometheus, from Debian
 	@tests/tools/debian-packages prometheus
