@@ -5,7 +5,7 @@ Counterpart of kube-scheduler's RunFilterPluginsWithNominatedPods.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol
 
@@ -16,11 +16,13 @@ from scheduler_core.engine.diagnosis import unresolvable_nodes
 from scheduler_core.engine.plugin_errors import named_errors
 from scheduler_core.engine.scores.node_scores import NodeScores
 from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.preemption.first_of_group import FirstOfGroup
 from scheduler_core.framework.preemption.nominated import Precedence, closed_by_anti_affinity
+from scheduler_core.framework.preemption.spread_claims import EvictionClaims
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Bits, Code, Status
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.names import NODE_RESOURCES_FIT
+from scheduler_core.model.names import NODE_RESOURCES_FIT, POD_TOPOLOGY_SPREAD
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
@@ -62,6 +64,17 @@ class Reevaluation:
         self._profile = profile
         self._cycle = cycle
         self._first_bits: dict[str, Bits] | None = None
+        # What nominated pods leave on a slot, by rules between pods.
+        self._leave: tuple[Callable[[int], bool], ...] = ()
+        # Filters that need not look at nominated pods of one node, as all of them were looked at.
+        self._judged: frozenset[str] = frozenset()
+
+    def remember_claims(self) -> None:
+        """Before any eviction is tried: note what nominated pods could do without them."""
+        state, pod = self._cycles.state, self._cycle.pod
+        if len(state.nominations):
+            self._leave = EvictionClaims(state, pod).allow, FirstOfGroup(state, pod).allows
+            self._judged = frozenset({POD_TOPOLOGY_SPREAD} if pod.spread else ())
 
     @property
     def across_nodes(self) -> bool:
@@ -85,13 +98,15 @@ class Reevaluation:
         """Whether the pod passes all filters on one node once terminating pods are gone.
 
         As in kube-scheduler the filters run twice, with and without the nominated pods that go first: the pod
-        may neither take their room nor depend on them.
+        may neither take their room nor depend on them. Rules between pods look at those on other nodes, too.
         """
         if self._is_closed(slot):
             return False
         with Trial(self._cycles.state, self._cycle.now) as trial:
             remove_leaving(trial, self._cycles.state, slot)
-            return self.passes(slot) and not (self._place_ahead(trial, slot) and any(self._refusals(slot)))
+            if not all(leave(slot) for leave in self._leave) or not self.passes(slot):
+                return False
+            return not self._place_ahead(trial, slot) or self._judged.issuperset(self._refusals(slot))
 
     def fits_beside_nominated(self, slot: int) -> bool:
         """Whether the pod still fits a node, which it fits now, beside the nominated pods that go first.

@@ -31,6 +31,7 @@ from scheduler_core.errors import PluginError
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.nominated import closed_by_anti_affinity, nominated_room
+from scheduler_core.framework.preemption.spread_claims import closed_by_claims
 from scheduler_core.framework.profile import Agenda, Profile
 from scheduler_core.framework.queueing.obstacles import searched_for
 from scheduler_core.framework.status import SUCCESS, Bits, Code, Diagnosis, Status, unresolvable
@@ -219,15 +220,20 @@ class PodCycle:
     def _without_nominated(self, cycle: Cycle, total: Int64) -> tuple[Int64, Int64]:
         """(scores, room): INFEASIBLE where nominated pods leave no room; room: their requests, int64 [R, N].
 
-        Nodes in a domain that nominated pods close to the pod by (anti-)affinity are INFEASIBLE as well.
+        Nodes in a domain that nominated pods close to the pod, by anti-affinity or because they wait for its
+        places under a spread constraint, are INFEASIBLE as well.
         """
         nodes, size = self.state.nodes, self.state.nodes.size
         room = nominated_room(self.state, cycle.pod)  # [R, N]
         free = nodes.allocatable[:, :size] - nodes.requested[:, :size] - room
         asked = cycle.vector[:, None]
         taken = ((asked > free[: len(asked)]) & (asked > 0)).any(axis=0) & (room > 0).any(axis=0)
-        closed = closed_by_anti_affinity(self.state, cycle.pod)
-        return np.where(taken if closed is None else taken | closed, INFEASIBLE, total), room
+        for closed in (
+            closed_by_anti_affinity(self.state, cycle.pod),
+            closed_by_claims(self.state, cycle.pod),
+        ):
+            taken = taken if closed is None else taken | closed
+        return np.where(taken, INFEASIBLE, total), room
 
     def _with_cluster(self, agenda: Agenda, cycle: Cycle, total: Int64) -> Int64:
         """Apply the filters and scores of CLUSTER scope, which are computed for every attempt."""
@@ -282,6 +288,7 @@ class PodCycle:
 
     def _post_filter(self, profile: Profile, cycle: Cycle, diagnosis: Diagnosis) -> Attempt:
         evaluation = cycle.evaluation = Reevaluation(self, profile, cycle)
+        evaluation.remember_claims()
         for plugin in profile.post_filter:
             cycle.calling = (plugin.name, "postFilter")
             result = plugin.post_filter(cycle, diagnosis)

@@ -11,6 +11,7 @@ from scheduler_core.plugins.coscheduling import Coscheduling
 from scheduler_core.plugins.extenders import Extenders
 from scheduler_core.plugins.node_affinity import NodeAffinity
 from scheduler_core.plugins.node_unschedulable import NodeUnschedulable
+from scheduler_core.plugins.pod_topology_spread import PodTopologySpread
 from scheduler_core.plugins.taint_toleration import TaintToleration
 from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
 from scheduler_core.quota.borrowing_history import BorrowingHistory
@@ -54,5 +55,6 @@ def _node_rules(profile: Profile) -> NodeRules:
         taints=TaintToleration.name in filters,
         cordons=NodeUnschedulable.name in filters,
         affinity=affinity is not None,
+        spread=PodTopologySpread.name in filters,
         added=affinity.added if isinstance(affinity, NodeAffinity) else Affinity(),
     )

@@ -20,7 +20,6 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import IN, NOTHING, Requirement, Selector
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.neighbours.domains import Domains
-from scheduler_core.state.neighbours.selections import Selection
 
 # kube-scheduler's own defaults (defaultingType System).
 SYSTEM_CONSTRAINTS: Final = (
@@ -87,15 +86,6 @@ def may_spread(pod: Pod, defaults: Sequence[SpreadConstraint]) -> bool:
     if pod.spread:
         return True
     return bool(defaults) and pod.controller is not None and pod.controller.kind in _WORKLOADS
-
-
-def counted(pod: Pod, constraint: SpreadConstraint) -> Selection:
-    """Placed pods that a constraint counts: of the same namespace, not terminating.
-
-    As in kube-scheduler, a selector without requirements counts no pods.
-    """
-    selector = constraint.selector if constraint.selector.requirements else NOTHING
-    return Selection(frozenset((pod.namespace,)), selector, live=True)
 
 
 def _tolerated(tolerations: Sequence[Toleration], nodes: NodeView) -> Bool:

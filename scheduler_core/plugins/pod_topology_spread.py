@@ -18,7 +18,6 @@ from scheduler_core.framework.scoring import chosen, percent
 from scheduler_core.framework.spread import (
     SYSTEM_CONSTRAINTS,
     constraints_of,
-    counted,
     may_spread,
     spread_domains,
 )
@@ -31,6 +30,7 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.neighbours.domains import EACH_NODE, Domains
+from scheduler_core.state.neighbours.selections import counted
 
 REASONS: Final = (
     Reason("node(s) didn't match pod topology spread constraints"),

@@ -1,62 +1,22 @@
 """Nominated pods: pods that preempted and wait for their node, as in `status.nominatedNodeName`.
 
-A node may also be kept for a member of a gang that has waited long. Nobody was evicted for it, so such a
-nomination has fewer rights (`Nomination.kept`). See docs/gangs.md#kept-nodes-and-guarantees.
+See docs/gangs.md#kept-nodes-and-guarantees for nodes that are kept for gangs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.model.names import PODS
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.resources import ResourceList
 from scheduler_core.state.neighbours.affinity_index import wide_repelling
 from scheduler_core.state.nodes.table import NodeTable
-
-
-class Nomination(msgspec.Struct, frozen=True):
-    """A waiting pod, its nominated node, and the victims (uids) that it waits for.
-
-    `vector` is the pod's requests, int64 [R] at the time. `kept`: the node is kept for a gang after a time,
-    not because of a preemption. `group` is the key of the gang for which nodes were found as a whole; its
-    members do not count against each other. `priority` is that of the pod, or of the most important of these
-    members: none of them starts without the others.
-    """
-
-    pod: Pod
-    node: str
-    vector: Int64
-    victims: frozenset[str] = frozenset()
-    kept: bool = False
-    group: str = ""
-    priority: int = 0
-    # What the pod will be charged on the node, without `pods`.
-    charge: ResourceList = {}
-
-    @property
-    def rank(self) -> tuple[int, float, str]:
-        """Order of nominated pods with equal rights; the same after a restart."""
-        return -self.priority, self.pod.created, self.pod.key
-
-    @property
-    def rights(self) -> NominationRights:
-        """The properties that decide about precedence over other pods."""
-        return NominationRights(self.pod.namespace, self.priority, self.kept, self.group)
-
-
-class NominationRights(NamedTuple):
-    """The properties by which nominated pods have equal rights towards other pods."""
-
-    namespace: str
-    priority: int
-    kept: bool
-    group: str
+from scheduler_core.state.nominated_neighbours import NominatedNeighbours
+from scheduler_core.state.nomination import Nomination, NominationRights
 
 
 class Nominations:
@@ -87,6 +47,7 @@ class Nominations:
         self.sums: dict[NominationRights, dict[str, int]] = {}
         # Nominations that count and whose anti-affinity reaches other nodes, by uid.
         self.repelling: dict[str, Nomination] = {}
+        self.neighbours = NominatedNeighbours(nodes)
         # Room for them on every node [R, N], valid for one layout of the node table.
         self._room: Int64 = np.zeros((0, 0), dtype=np.int64)
         self._layout = -1
@@ -233,6 +194,7 @@ class Nominations:
                 self.repelling[item.pod.uid] = item
             else:
                 del self.repelling[item.pod.uid]
+        self.neighbours.change(item, sign)
         if not waiting:
             del self.sums[key], self._by_rights[key]
         if self._layout == self._nodes.layout and len(item.vector) <= len(self._room):
@@ -294,7 +256,8 @@ class Nominations:
         known = self._all_room().copy()
         self._layout = -1
         fresh = self._all_room()
-        return [] if np.array_equal(known, fresh) else [f"nominated pods take {fresh}, known is {known}"]
+        room = [] if np.array_equal(known, fresh) else [f"nominated pods take {fresh}, known is {known}"]
+        return [*room, *self.neighbours.check(self.waiting(lambda _: True))]
 
     def get(self, uid: str) -> Nomination | None:
         """The pod's nomination, if it has one."""

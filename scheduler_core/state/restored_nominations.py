@@ -13,7 +13,8 @@ from scheduler_core.arrays.types import Int64
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.gangs.gangs import GangTable, missing
-from scheduler_core.state.nominations import Nomination, Nominations
+from scheduler_core.state.nomination import Nomination
+from scheduler_core.state.nominations import Nominations
 from scheduler_core.state.placed.pods import PodTable
 
 _NOBODY: Final[frozenset[str]] = frozenset()

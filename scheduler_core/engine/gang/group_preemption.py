@@ -166,13 +166,12 @@ def _turns(
         return reclaim_demand(state, top, quota, charges_of(state, pods), now)
 
     pods = [pod for _, pod in members]
-    count = _largest(len(members), lambda count: within(pods[:count]) is not None)
-    reclaims = (
-        reclaim_demands(state, top, quota, charges_of(state, pods[:count]), now) if count >= need else []
-    )
+    chosen = _with_a_right(members, lambda pods: within(pods) is not None)
+    charge = charges_of(state, (pod for _, pod in chosen))
+    reclaims = reclaim_demands(state, top, quota, charge, now) if len(chosen) >= need else []
     for reclaim in reclaims:
         for demand in demands_in_order(state.table, reclaim):
-            yield Turn(members[:count], demand, _reclaimed(within, reclaim, demand))
+            yield Turn(chosen, demand, _reclaimed(within, reclaim, demand))
 
     def of_own(some: Sequence[Pod]) -> Int64:
         return own_quota_demand(state, top, quota, charges_of(state, some)).need
@@ -189,6 +188,20 @@ def _turns(
     for needs in (of_own_min, of_own_guarantees):
         if any((needs(some) < of_own(some)).any() for some in (pods[:need], pods)):
             yield Turn(members, msgspec.structs.replace(demand, need=needs(pods)), needs)
+
+
+def _with_a_right(members: Members, together: Callable[[Sequence[Pod]], bool]) -> Members:
+    """The members that may reclaim `together`: in order, without those too large beside the others."""
+    pods = [pod for _, pod in members]
+    count = _largest(len(members), lambda count: together(pods[:count]))
+    chosen, refused = list(members[:count]), set[frozenset[tuple[str, int]]]()
+    for member in members[count:]:
+        asked = frozenset(member[1].requests.items())
+        if asked not in refused and together([pod for _, pod in (*chosen, member)]):
+            chosen.append(member)
+        else:
+            refused.add(asked)
+    return chosen
 
 
 def _reclaimed(

@@ -29,7 +29,12 @@ from scheduler_core.engine.gang.plan import (
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import Part, QueuedUnit
-from scheduler_core.framework.preemption.eligibility import gang_waits, lost_its_node, will_do
+from scheduler_core.framework.preemption.eligibility import (
+    gang_waits,
+    leaving_for,
+    lost_its_node,
+    will_do,
+)
 from scheduler_core.framework.preemption.nominated_sums import nominated_of_quotas
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pods.pod import Pod
@@ -65,7 +70,7 @@ class NodeKeeper:
 
     def after_attempt(self, unit: QueuedUnit, members: Members, outcome: GangOutcome, now: float) -> None:
         """Keep nodes for a gang after its attempt, if time may bring the room that it lacks."""
-        if outcome.beyond_quota or outcome.too_few or outcome.error:
+        if outcome.beyond_quota or outcome.too_few or outcome.error or outcome.faulty:
             # No room would help it now, so its kept nodes are released.
             self._give_up(unit)
         elif (outcome.reserved or outcome.preemption is not None) and unit.key == self.kept_for:
@@ -233,6 +238,8 @@ class NodeKeeper:
             self._cycle.state.nominations.remove(uid)
 
     def _keep(self, unit: QueuedUnit, plan: GangPlan, need: int, now: float) -> None:
+        if self._waits_for_victims(unit, plan):
+            return
         if plan.start > max(now, self.start if unit.key == self.kept_for else 0.0):
             self._activate_units_that_end_by(plan.start, unit, now)
         self.kept_for, self._need, self._kept_plan = unit.key, need, plan
@@ -240,6 +247,24 @@ class NodeKeeper:
         for uid in unit.pods.keys() - planned:
             self._cycle.state.nominations.remove(uid)
         self._nominate(unit)
+
+    def _waits_for_victims(self, unit: QueuedUnit, plan: GangPlan) -> bool:
+        """Nominate the planned nodes with the right of earlier evictions, if their victims still leave.
+
+        A new process reads the same right from the conditions of these victims.
+        """
+        state = self._cycle.state
+        victims = leaving_for(state, list(unit.pods.values()))
+        if not victims:
+            return False
+        members = [
+            (unit.pods[item.pod.uid], state.nodes.names[item.slot], item.vector)
+            for item in plan.members
+            if item.pod.uid in unit.pods
+        ]
+        state.nominations.put_gang(unit.key, members, victims, kept=False)
+        self.forget(unit.key)
+        return True
 
     def _activate_units_that_end_by(self, moment: float, holder: QueuedUnit, now: float) -> None:
         """Requeue units that must have ended by the start of the gang: they may be backfilled."""

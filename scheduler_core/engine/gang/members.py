@@ -31,11 +31,14 @@ def kinds_of(state: ClusterState, members: Members) -> list[Hashable]:
     """The kind of every member: equal for members with the same answers of all plugins.
 
     Labels often differ (an index, a name), and count only where a plugin reads them. Nodes that HTTP
-    extenders allowed to a member are part of its kind.
+    extenders allowed to a member are part of its kind, as are constraints of nominated pods that count it.
     """
     read = state.neighbours.have_terms or any(pod.spread or carries_terms(pod) for _, pod in members)
-    let = state.extending.let
-    return [(profile.name, kind(pod, labels_matter=read), let(pod.uid)) for profile, pod in members]
+    let, about = state.extending.let, state.nominations.neighbours.about
+    return [
+        (profile.name, kind(pod, labels_matter=read), let(pod.uid), tuple(about(pod)))
+        for profile, pod in members
+    ]
 
 
 def equal_members(state: ClusterState, members: Members) -> bool:

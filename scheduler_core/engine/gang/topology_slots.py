@@ -13,6 +13,7 @@ from scheduler_core.engine.gang.capacity import charges_of, held_by
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.scores.signature import signature
 from scheduler_core.framework.preemption.nominated import Precedence, closed_by_anti_affinity
+from scheduler_core.framework.preemption.spread_claims import closed_by_claims
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.obstacles import NOMINATED_PODS
 from scheduler_core.framework.status import Code, Status
@@ -74,10 +75,10 @@ def slots_for(
                 return status
             refusal = refusal or status
             refusing |= own.refused
-        closed = closed_by_anti_affinity(state, pod)
-        if closed is not None:
-            passes &= ~closed
-            refusing.add(NOMINATED_PODS)
+        for closed in (closed_by_anti_affinity(state, pod), closed_by_claims(state, pod)):
+            if closed is not None:
+                passes &= ~closed
+                refusing.add(NOMINATED_PODS)
         for name, bits in cycle.filter_bits(profile, own, scores).items():
             if bits.any():
                 refusing.add(name)

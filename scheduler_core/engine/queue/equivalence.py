@@ -84,13 +84,14 @@ def _shape(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedUni
 def _member(state: ClusterState, profile: Profile, pod: Pod) -> Hashable:
     filters = profile.agendas.of(state, pod).filter
     labels_matter = any(getattr(plugin, "reads_labels", True) for plugin in filters)
-    return kind(pod, labels_matter=labels_matter), pod.preemption_policy, pod.lasts
+    claims = tuple(state.nominations.neighbours.about(pod))
+    return kind(pod, labels_matter=labels_matter), pod.preemption_policy, pod.lasts, claims
 
 
 def equivalence_key(state: ClusterState, profile: Profile, pod: Pod) -> Hashable:
     """Equal for pods that are rejected together.
 
     Labels count only if a CLUSTER filter has work for the pod. If it has none, a pod with other labels may
-    face an additional filter, which can only reject it.
+    face an additional filter, which can only reject it. Spread constraints of nominated pods are told apart.
     """
     return _member(state, profile, pod), group_of(pod)

@@ -16,7 +16,7 @@ import numpy as np
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.pod_terms import selected_by
 from scheduler_core.framework.preemption.demand import Rows, selected, where
-from scheduler_core.framework.spread import constraints_of, counted
+from scheduler_core.framework.spread import constraints_of
 from scheduler_core.model.names import LABEL_ZONE
 from scheduler_core.model.pods.affinity import SpreadConstraint
 from scheduler_core.model.pods.pod import Pod
@@ -24,7 +24,7 @@ from scheduler_core.model.selectors import NOTHING
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.neighbours.affinity_index import Role, terms_of
 from scheduler_core.state.neighbours.domains import Domains
-from scheduler_core.state.neighbours.selections import Selection
+from scheduler_core.state.neighbours.selections import Selection, counted
 
 # Most nodes to try, and most of them in the same domains.
 MOST_NODES: Final = 16

@@ -12,12 +12,14 @@ from collections.abc import Iterable, Sequence
 from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.matching import match_required
+from scheduler_core.framework.preemption.first_of_group import first_after
 from scheduler_core.framework.preemption.nominated import ahead_on
 from scheduler_core.framework.preemption.nominated_sums import (
     nominated_by_quota,
     nominated_requests,
     siblings_nominated,
 )
+from scheduler_core.framework.preemption.spread_claims import evened_out_by, who_claims
 from scheduler_core.framework.status import unschedulable
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
@@ -27,7 +29,7 @@ from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.quota.policy import admit
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nodes.rules import ALL_RULES
-from scheduler_core.state.nominations import Nomination
+from scheduler_core.state.nomination import Nomination
 
 
 def refused(reason: str) -> PostFilterResult:
@@ -44,7 +46,11 @@ def not_eligible(state: ClusterState, pod: Pod) -> str:
     """The reason why the pod may not preempt now, as a sentence; empty if it may."""
     if pod.preemption_policy == NEVER:
         return "preemption: not eligible due to preemptionPolicy=Never."
-    return waits_on(state.nominations.node_of(pod.uid)) if awaited(state, pod) else ""
+    if not (found := awaited(state, pod)):
+        return ""
+    if found.isdisjoint(state.placed):
+        return "waiting for nominated pods to start first, as spread constraints count them."
+    return waits_on(state.nominations.node_of(pod.uid))
 
 
 def waits_on(node: str) -> str:
@@ -66,12 +72,22 @@ def gang_waits(state: ClusterState, pods: Iterable[Pod]) -> bool:
 
 
 def awaited(state: ClusterState, pod: Pod) -> set[str]:
-    """Leaving pods (uids) that a nominated pod waits for; none if its node became unusable."""
+    """Leaving pods (uids) that a nominated pod waits for; none if its node became unusable.
+
+    Without pods that it evicted itself, these are pods after whose end it will be the first that its required
+    affinity selects; or nominated pods, after whose start its spread constraints allow its node, or which go
+    first and claim its place.
+    """
     nomination = state.nominations.get(pod.uid)
     if nomination is None:
         return set()
-    there = _on_their_way_out(state, nomination)
-    return there if there and will_do(state, nomination) else set()
+    found = _on_their_way_out(state, nomination)
+    if not found and not (nomination.kept or nomination.group):
+        found = first_after(state, nomination)
+        if not found and pod.spread:
+            found = evened_out_by(state, nomination, lambda other: bool(_on_their_way_out(state, other)))
+        found = found or who_claims(state, nomination)
+    return found if found and will_do(state, nomination) else set()
 
 
 def _on_their_way_out(state: ClusterState, nomination: Nomination) -> set[str]:

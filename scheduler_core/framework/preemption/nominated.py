@@ -24,7 +24,7 @@ from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import charge_within_min, within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.neighbours.affinity_index import wide_repelling
-from scheduler_core.state.nominations import Nomination, NominationRights
+from scheduler_core.state.nomination import Nomination, NominationRights
 
 _NOTHING: Final[ResourceList] = {}
 
@@ -133,6 +133,21 @@ class Precedence:
     def nominee_goes_first_in_domain(self, nominee: Nomination) -> bool:
         """The same for pods that close a whole domain to each other, so that their nodes may differ."""
         return not self.pod_goes_first(nominee) and (self._own is None or self._after(nominee, self._own))
+
+    def goes_before(self, rights: NominationRights) -> bool | None:
+        """Whether nominated pods of the pod's own quota, or of none as the pod, go first by their rights.
+
+        False also for those of other quotas; None where both are nominated with equal rights, so that their
+        order decides (`nominee_goes_first_in_domain`).
+        """
+        if not self._among_own(rights) or self.pod_may_go_first(rights):
+            return False
+        own = self._own
+        if own is None:
+            return True
+        if rights.kept != own.kept:
+            return own.kept
+        return None if rights.priority == own.priority else rights.priority > own.priority
 
     def _after(self, nominee: Nomination, own: Nomination) -> bool:
         """Whether the pod, itself nominated, goes after a nominated pod that it does not go before."""

@@ -11,7 +11,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import within_min
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.nominations import NominationRights
+from scheduler_core.state.nomination import NominationRights
 
 _NOTHING: Final[ResourceList] = {}
 _NO_QUOTAS: Final[Mapping[str, ResourceList]] = {}

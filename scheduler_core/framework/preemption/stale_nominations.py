@@ -18,7 +18,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import relevant
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.nominations import Nomination, NominationRights
+from scheduler_core.state.nomination import Nomination, NominationRights
 
 
 def stale_nominations(state: ClusterState, given: Collection[str]) -> list[Pod]:

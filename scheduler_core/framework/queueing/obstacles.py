@@ -98,6 +98,7 @@ class Obstacle(Enum):
 NOMINATED_PODS: Final = "NominatedPods"
 PREEMPTION: Final = "Preemption"
 PREEMPTION_BESIDE: Final = "PreemptionBesideOthers"
+BESIDE_CLAIMS: Final = "PreemptionBesideClaims"
 WITHIN_MIN: Final = "PreemptionWithinMin"
 
 
@@ -107,13 +108,16 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     NOMINATED_PODS: free room is kept for nominated pods; any event may free it, or room elsewhere.
     PREEMPTION: no victims were found that help; the events make other pods eligible, or let the pod preempt
     again. PREEMPTION_BESIDE: the same for pods with affinity or spread; an added or changed pod may be one
-    that must stay near them. WITHIN_MIN: the same for a pod within the min of its quota, whose victims are
-    pods of other quotas; another quota borrows more, or its own quota got a pod and now provides the victims.
+    that must stay near them. BESIDE_CLAIMS: the same where nominated pods have spread constraints; one of
+    them has started and claims its place no more. WITHIN_MIN: the same for a pod within the min of its quota,
+    whose victims are pods of other quotas; another quota borrows more, or its own quota got a pod and now
+    provides the victims.
     """
     return {
         NOMINATED_PODS: Obstacle.NOMINATED.hints(),
         PREEMPTION: Obstacle.VICTIMS.hints(NarrowHint(_may_find_victims, _reach_of_victims)),
         PREEMPTION_BESIDE: {EventKind.POD_ADD | EventKind.POD_UPDATE: None},
+        BESIDE_CLAIMS: {EventKind.POD_ADD: NarrowHint(_had_a_claim, _reach_of_claims)},
         WITHIN_MIN: {
             EventKind.LOAN: NarrowHint(_may_reclaim),
             EventKind.POD_ADD: NarrowHint(_above_min_since, _own_namespace),
@@ -124,6 +128,8 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
 def searched_for(state: ClusterState, pod: Pod) -> frozenset[str]:
     """Names under which a pod waits for which preemption found no victims."""
     found = {PREEMPTION, PREEMPTION_BESIDE} if looks_around(pod) else {PREEMPTION}
+    if state.nominations.neighbours.rules:
+        found.add(BESIDE_CLAIMS)
     if group_of(pod) is not None or may_reclaim(state, pod):
         # A group is evaluated as a whole.
         found.add(WITHIN_MIN)
@@ -152,6 +158,15 @@ def _reach_of_one_more(state: ClusterState, came: Pod) -> Reach:
         return EVERYBODY
     # A pod that this scheduler placed was placed with regard to the waiting pods.
     return NOMINATED if came.assigned else NOBODY
+
+
+def _reach_of_claims(state: ClusterState, event: ClusterEvent) -> Reach:
+    return EVERYBODY if event.pod is not None and event.pod.spread else NOBODY
+
+
+def _had_a_claim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether a pod that has started may have claimed a place in a domain before."""
+    return event.pod is not None and bool(event.pod.spread)
 
 
 def _own_namespace(state: ClusterState, event: ClusterEvent) -> Reach:

@@ -18,7 +18,8 @@ from scheduler_core.model.conditions import ObjectCondition, find
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.names import NODES_KEPT_CONDITION, REASON_LIMIT_REACHED
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.state.nominations import Nomination, Nominations
+from scheduler_core.state.nomination import Nomination
+from scheduler_core.state.nominations import Nominations
 
 # Default if no plugin sets a limit.
 DEFAULT_LIMIT_SECONDS: Final = 3600.0

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler_core.arrays.types import Int32, Int64
+from scheduler_core.model.pods.affinity import SpreadConstraint
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.selectors import Selector
+from scheduler_core.model.selectors import NOTHING, Selector
 from scheduler_core.state.neighbours.domains import CountCache, DomainCounts, Domains
 from scheduler_core.state.neighbours.selector_index import SelectorIndex
 from scheduler_core.state.placed.labels import PodLabels
@@ -28,6 +29,15 @@ class Selection(NamedTuple):
         if self.namespaces is not None and pod.namespace not in self.namespaces:
             return False
         return not (self.live and pod.terminating) and self.selector.matches(pod.labels)
+
+
+def counted(pod: Pod, constraint: SpreadConstraint) -> Selection:
+    """Placed pods that a constraint counts: of the same namespace, not terminating.
+
+    As in kube-scheduler, a selector without requirements counts no pods.
+    """
+    selector = constraint.selector if constraint.selector.requirements else NOTHING
+    return Selection(frozenset((pod.namespace,)), selector, live=True)
 
 
 class Selections:

@@ -1,4 +1,4 @@
-"""Node rules of a profile: which of the filters on a node's own properties the profile has."""
+"""Node rules of a profile: which of the filters on nodes the profile has, for decisions outside of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler_core.model.pods.affinity import PodNodeAffinity
 
 
 class NodeRules(msgspec.Struct, frozen=True):
-    """Whether a profile filters by `taints`, `cordons` and `affinity`.
+    """Whether a profile filters by `taints`, `cordons`, `affinity` and topology `spread` constraints.
 
     `added` is the affinity that the profile requires of the nodes of all of its pods.
     """
@@ -18,6 +18,7 @@ class NodeRules(msgspec.Struct, frozen=True):
     taints: bool = True
     cordons: bool = True
     affinity: bool = True
+    spread: bool = True
     added: PodNodeAffinity = PodNodeAffinity()
 
 

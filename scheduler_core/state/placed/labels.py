@@ -78,16 +78,23 @@ class PodLabels:
             self._columns.popitem(last=False)
         return made
 
-    def rows(self, namespaces: frozenset[str] | None, selector: Selector, *, live: bool) -> Rows:
+    def rows(
+        self,
+        namespaces: frozenset[str] | None,
+        selector: Selector,
+        *,
+        live: bool,
+        among: Rows | None = None,
+    ) -> Rows:
         """Rows of placed pods that a selector matches in some namespaces (None: all), int64 [K] ascending.
 
-        `live` leaves out pods that are being deleted.
+        `live` leaves out pods that are being deleted. `among`: only these rows are looked at.
         """
         table = self._table
         self._keep()
         if selector.nothing:
             return np.zeros(0, dtype=np.int64)
-        rows: Rows | None = None
+        rows = among
         # The positive tests leave the fewest rows to look at.
         for requirement in sorted(selector.requirements, key=lambda r: r.operator != IN):
             column = self.column(requirement.key)

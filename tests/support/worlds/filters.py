@@ -155,9 +155,40 @@ def _stand_before(view: View, pod: Raw, node: str) -> list[Raw]:
     ]
 
 
+def _spread_refuses(view: View, pod: Raw, node: str) -> bool:
+    return bool(oracle_cluster.spread_filter(_world(view), pod)[node])
+
+
+def claimed(view: View, pod: Raw, name: str) -> bool:
+    """Whether a nominated pod may wait for the place that the pod would take under its spread constraint.
+
+    In the widest reading: some of the others who wait for nodes of the same domains may be there already, or
+    all who wait.
+    """
+    waiting = [other for other in view.nominees(pod) if nominated(other) in view.nodes]
+    for nominee in waiting:
+        constraints = nominee["spec"].get("topologySpreadConstraints") or ()
+        if not constraints or namespace(nominee) != namespace(pod) or view.right(nominee) < priority(pod):
+            continue
+        node, seen = nominated(nominee), view
+        others = [other for other in waiting if other is not nominee]
+        near = [other for other in others if _same_domain(view, node, nominated(other), constraints)]
+        for other in (None, *near, *(other for other in others if other not in near)):
+            seen = seen if other is None else seen.placed(other, nominated(other))
+            if _spread_refuses(seen.placed(pod, name), nominee, node) > _spread_refuses(seen, nominee, node):
+                return True
+    return False
+
+
+def _same_domain(view: View, one: str, other: str, constraints: Sequence[Raw]) -> bool:
+    keys = [constraint["topologyKey"] for constraint in constraints]
+    labels = [oracle_cluster.labels(view.nodes[name]) for name in (one, other)]
+    return any(labels[0].get(key) == labels[1].get(key) for key in keys)
+
+
 def fits(view: View, pod: Raw, name: str) -> bool:
     """Whether the pod fits the node and its quota beside everybody who may stand before it, and without."""
-    if why_not(view, pod, name):
+    if why_not(view, pod, name) or claimed(view, pod, name):
         return False
     before = _stand_before(view, pod, name)
     if not before:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.nominations import Nomination
+from scheduler_core.state.nomination import Nomination
 from tests.support.builders import make_node, make_pod
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.nominations import Nomination
+from scheduler_core.state.nomination import Nomination
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
 
 

@@ -133,3 +133,16 @@ def test_free_room_is_used_before_victims() -> None:
     made = GangScheduler([2, 2])
     put(made, runs("a/v0", cpu=2), group("g", **gang_of(2)), waits("m0"), waits("m1"))
     assert placed(made.step()) == {"m0": "n1", "m1": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "goes"), [((3, 1, 1), True), ((3, 3), False)], ids=["some do", "none does"]
+)
+def test_members_within_min_reclaim_without_one_that_is_too_large(sizes: tuple[int, ...], goes: bool) -> None:
+    made = GangScheduler([2])
+    made.scheduler.put(make_quota("a/q").min(cpu=2).obj(), made.now)
+    made.scheduler.put(make_quota("b/q").min(cpu=0).obj(), made.now)
+    put(made, group("g"), runs("b/v0"), runs("b/v1"))
+    members = [waits(f"m{number}", cpu=cpu) for number, cpu in enumerate(sizes)]
+    put(made, *members)
+    assert evicted(made.step()) == ({"v0", "v1"} if goes else set())
