@@ -58,8 +58,15 @@ def rules_of(pod: Pod) -> Iterator[SpreadRule]:
         )
 
 
+class NomineeKind(NamedTuple):
+    """Nominated pods with equal rights towards others, and equal rules of their own."""
+
+    rights: NominationRights
+    rules: tuple[SpreadRule, ...]
+
+
 class Nominees:
-    """Nominated pods with equal rights, by uid; `slots` has their number per node."""
+    """Nominated pods of one kind, by uid; `slots` has their number per node."""
 
     __slots__ = ("by_uid", "counts", "slots")
 
@@ -105,32 +112,31 @@ class Nominees:
 
 
 class NominatedNeighbours:
-    """`rules`: hard spread constraints of nominated pods, with the pods by their rights."""
+    """`rules`: hard spread constraints of nominated pods, with the pods by kind."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._layout = nodes.layout
-        self.rules: dict[SpreadRule, dict[NominationRights, Nominees]] = {}
+        self.rules: dict[SpreadRule, dict[NomineeKind, Nominees]] = {}
         self._by_label: SelectorIndex[SpreadRule] = SelectorIndex()
-        self._counted: dict[Selection, dict[NominationRights, Nominees]] = {}
+        self._counted: dict[Selection, dict[NomineeKind, Nominees]] = {}
         self._counting: SelectorIndex[Selection] = SelectorIndex()
 
     def change(self, item: Nomination, sign: int) -> None:
         """A nomination counts (1), or does not any more (-1)."""
         self.follow_nodes()
-        slot = self._nodes.slot(item.node)
-        if item.pod.spread:
-            for rule in dict.fromkeys(rules_of(item.pod)):
-                if rule not in self.rules:
-                    self.rules[rule] = {}
-                    self._by_label.add(rule, rule.selection.selector)
-                _change(self.rules[rule], item, slot, sign)
-                if not self.rules[rule]:
-                    del self.rules[rule]
-                    self._by_label.remove(rule)
+        slot, kind = self._nodes.slot(item.node), _kind_of(item)
+        for rule in kind.rules:
+            if rule not in self.rules:
+                self.rules[rule] = {}
+                self._by_label.add(rule, rule.selection.selector)
+            _change(self.rules[rule], kind, item, slot, sign)
+            if not self.rules[rule]:
+                del self.rules[rule]
+                self._by_label.remove(rule)
         for selection in self._counting.candidates(item.pod.labels) if self._counted else ():
             if selection.takes(item.pod):
-                _change(self._counted[selection], item, slot, sign)
+                _change(self._counted[selection], kind, item, slot, sign)
 
     def about(self, pod: Pod) -> list[SpreadRule]:
         """The rules that count a pod."""
@@ -141,8 +147,8 @@ class NominatedNeighbours:
 
     def counted(
         self, selection: Selection, nominated: Iterable[Nomination]
-    ) -> Mapping[NominationRights, Nominees]:
-        """The nominated pods of a selection by their rights; `nominated` are all of them."""
+    ) -> Mapping[NomineeKind, Nominees]:
+        """The nominated pods of a selection by kind; `nominated` are all of them."""
         self.follow_nodes()
         found = self._counted.get(selection)
         if found is None:
@@ -154,7 +160,7 @@ class NominatedNeighbours:
             self._counting.add(selection, selection.selector)
             for item in nominated:
                 if selection.takes(item.pod):
-                    _change(found, item, self._nodes.slot(item.node), 1)
+                    _change(found, _kind_of(item), item, self._nodes.slot(item.node), 1)
         return found
 
     def follow_nodes(self) -> None:
@@ -163,8 +169,8 @@ class NominatedNeighbours:
             return
         self._layout = self._nodes.layout
         for kept in (self.rules, self._counted):
-            for by_rights in kept.values():
-                for nominees in by_rights.values():
+            for by_kind in kept.values():
+                for nominees in by_kind.values():
                     items = list(nominees.by_uid.values())
                     nominees.slots, nominees.counts = {}, {}
                     for item in items:
@@ -182,16 +188,21 @@ class NominatedNeighbours:
         mine, theirs = self._slots(), fresh._slots()
         return [f"nominated pods by rule: {mine}, nominations say {theirs}"] if mine != theirs else []
 
-    def _slots(self) -> dict[Hashable, dict[NominationRights, dict[int, int]]]:
+    def _slots(self) -> dict[Hashable, dict[NomineeKind, dict[int, int]]]:
         """The nodes of all pods, as they are counted."""
         every = [*self.rules.items(), *self._counted.items()]
-        return {key: {rights: some.slots for rights, some in found.items()} for key, found in every}
+        return {key: {kind: some.slots for kind, some in found.items()} for key, found in every}
+
+
+def _kind_of(item: Nomination) -> NomineeKind:
+    rules = tuple(dict.fromkeys(rules_of(item.pod))) if item.pod.spread else ()
+    return NomineeKind(item.rights, rules)
 
 
 def _change(
-    by_rights: dict[NominationRights, Nominees], item: Nomination, slot: int | None, sign: int
+    by_kind: dict[NomineeKind, Nominees], kind: NomineeKind, item: Nomination, slot: int | None, sign: int
 ) -> None:
-    nominees = by_rights.setdefault(item.rights, Nominees())
+    nominees = by_kind.setdefault(kind, Nominees())
     nominees.change(item, slot, sign)
     if not nominees.by_uid:
-        del by_rights[item.rights]
+        del by_kind[kind]

@@ -85,7 +85,7 @@ def awaited(state: ClusterState, pod: Pod) -> set[str]:
     if not found and not (nomination.kept or nomination.group):
         found = first_after(state, nomination)
         if not found and pod.spread:
-            found = evened_out_by(state, nomination, lambda other: bool(_on_their_way_out(state, other)))
+            found = evened_out_by(state, nomination)
         found = found or who_claims(state, nomination)
     return found if found and will_do(state, nomination) else set()
 

@@ -134,11 +134,10 @@ class Precedence:
         """The same for pods that close a whole domain to each other, so that their nodes may differ."""
         return not self.pod_goes_first(nominee) and (self._own is None or self._after(nominee, self._own))
 
-    def goes_before(self, rights: NominationRights) -> bool | None:
+    def goes_before(self, rights: NominationRights) -> bool:
         """Whether nominated pods of the pod's own quota, or of none as the pod, go first by their rights.
 
-        False also for those of other quotas; None where both are nominated with equal rights, so that their
-        order decides (`nominee_goes_first_in_domain`).
+        False also for those of other quotas, and where both are nominated with equal rights.
         """
         if not self._among_own(rights) or self.pod_may_go_first(rights):
             return False
@@ -147,7 +146,7 @@ class Precedence:
             return True
         if rights.kept != own.kept:
             return own.kept
-        return None if rights.priority == own.priority else rights.priority > own.priority
+        return rights.priority > own.priority
 
     def _after(self, nominee: Nomination, own: Nomination) -> bool:
         """Whether the pod, itself nominated, goes after a nominated pod that it does not go before."""

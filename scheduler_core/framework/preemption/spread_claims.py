@@ -12,7 +12,7 @@ another quota are left alone, as are those that a profile gives by default.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int32, Int64
-from scheduler_core.framework.preemption.nominated_counts import PodsAhead, counted_nominees, per_domain
+from scheduler_core.framework.preemption.nominated_counts import PodsAhead, counted_nominees
 from scheduler_core.framework.spread import spread_domains
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
@@ -30,7 +30,7 @@ from scheduler_core.state.nominated_neighbours import SpreadRule, rules_of
 from scheduler_core.state.nomination import Nomination
 
 # Most rules of nominated pods that one preemption looks at.
-MOST_RULES: Final = 64
+MOST_RULES: Final = 16
 
 
 def is_filtered(state: ClusterState, rule: SpreadRule) -> bool:
@@ -70,50 +70,40 @@ def allows(rule: SpreadRule, domains: Domains, sums: Int64, slot: int) -> bool:
     return bool(domain < 0 or skew <= rule.constraint.max_skew)
 
 
-def evened_out_by(
-    state: ClusterState, nomination: Nomination, comes: Callable[[Nomination], bool]
-) -> set[str]:
+def evened_out_by(state: ClusterState, nomination: Nomination) -> set[str]:
     """Nominated pods (uids) for which a nominated pod waits: with them its constraints allow its node.
 
-    Empty if they allow it now, or even then do not. Pods that wait for others in the same way do not count,
-    so none waits for itself. `comes` says which others wait for pods to end.
+    Empty if they allow it now, or even then do not. Only pods that wait for no others themselves count, so
+    that no two wait for each other: those without constraints, and those whose one constraint is the same.
     """
-    slot, found = state.nodes.slot(nomination.node), set[str]()
-    for rule in rules_of(nomination.pod) if slot is not None else ():
+    slot, own, found = state.nodes.slot(nomination.node), tuple(rules_of(nomination.pod)), set[str]()
+    for rule in own if slot is not None else ():
         domains = domains_of(state, rule, nomination.pod)
         sums = staying(state, rule, domains)
         if slot is None or not is_filtered(state, rule) or allows(rule, domains, sums, slot):
             continue
-        others = [
-            item
-            for some in counted_nominees(state, rule.selection).values()
-            for uid, item in some.by_uid.items()
-            if uid != nomination.pod.uid and (comes(item) or may_start(state, item))
-        ]
-        if not allows(rule, domains, sums + per_domain(state, others, domains), slot):
+        for kind, some in counted_nominees(state, rule.selection).items():
+            if not kind.rights.kept and kind.rules in ((), (rule,)) and (not kind.rules or own == (rule,)):
+                sums += some.sums(domains)
+                found.update(some.by_uid)
+        if nomination.pod.uid in found:
+            sums[domains.ids[slot]] -= 1
+            found.discard(nomination.pod.uid)
+        if not allows(rule, domains, sums, slot):
             return set()
-        found |= {item.pod.uid for item in others}
     return found
 
 
-def may_start(state: ClusterState, nomination: Nomination) -> bool:
-    """Whether the constraints of a nominated pod allow its node now, and nobody else claims its place."""
-    slot = state.nodes.slot(nomination.node)
-    if slot is None:
-        return False
-    for rule in rules_of(nomination.pod):
-        domains = domains_of(state, rule, nomination.pod)
-        if is_filtered(state, rule) and not allows(rule, domains, staying(state, rule, domains), slot):
-            return False
-    return not who_claims(state, nomination)
-
-
 def who_claims(state: ClusterState, nomination: Nomination) -> set[str]:
-    """Nominated pods (uids) that go before a nominated pod and claim the place that it would take."""
+    """Nominated pods (uids) that go before a nominated pod and claim the place that it would take.
+
+    Only pods that wait for no others themselves count, so that no two wait for each other.
+    """
     slot, neighbours, found = state.nodes.slot(nomination.node), state.nominations.neighbours, set[str]()
     for rule, claim in _claims(state, nomination.pod, neighbours.about(nomination.pod)):
         if slot is not None and claim.lost_to_one_more()[claim.domains.ids[slot]]:
-            found.update(uid for some in neighbours.rules[rule].values() for uid in some.by_uid)
+            others = (item for some in neighbours.rules[rule].values() for item in some.by_uid.values())
+            found.update(item.pod.uid for item in others if not evened_out_by(state, item))
     return found - {nomination.pod.uid}
 
 

@@ -126,13 +126,20 @@ def test_a_profile_without_the_filter_claims_nothing() -> None:
     assert closed(state, pod("a/x")) == ""
 
 
-def test_another_nominated_pod_that_came_later_waits() -> None:
+def test_a_less_important_nominated_pod_waits_and_keeps_its_node() -> None:
     state = zones()
-    nominate(state, pod("a/w", "red", spread()).created(1), "m")
-    nominate(state, pod("a/x").created(2), "n")
-    assert closed(state, pod("a/x").created(2)) == "mn"
-    assert closed(state, pod("a/w", "red", spread()).created(1)) == ""
+    nominate(state, pod("a/x", priority=4), "n")
+    nominate(state, pod("a/w", "red", spread()), "m")
+    assert closed(state, pod("a/x", priority=4)) == "mn"
+    assert closed(state, pod("a/w", "red", spread())) == ""
     assert awaited(state, state.pods["a/x"]) == {"a/w"}
+
+
+def test_equally_important_nominated_pods_do_not_hold_each_other_off() -> None:
+    state = zones()
+    nominate(state, pod("a/w", "red", spread()), "m")
+    nominate(state, pod("a/x"), "n")
+    assert closed(state, pod("a/x")) == ""
 
 
 def test_new_nodes_in_the_slots_of_others_are_counted_anew() -> None:
