@@ -124,6 +124,9 @@ class NodeKeeper:
         plan = self._plan(unit, members, need, now, held)
         if holder is not None and (holder is unit if plan is None else holder is not unit):
             self._give_up(holder)
+            if holder is not unit and holder.part is Part.UNSCHEDULABLE:
+                # It says that its nodes are kept until it is tried again.
+                self._queue.activate(holder, now)
         if plan is not None:
             self._keep(unit, plan, need, now)
         else:

@@ -129,8 +129,10 @@ def _unlawful(view: View, found: Preemption) -> Iterator[Fault]:
         for faulty in unfair(view, pod, found.victims):
             yield Fault("evict-unfair", f"{found}: {faulty}")
         return
-    # A native group may evict less important pods of its own quota within its min as well.
-    own = _for_many(view, pod) and {namespace(victim) for victim in found.victims} == {ns}
+    # A native group may evict less important pods of its own quota within its min as well. So may a pod that
+    # is beyond its min with those who wait with their group, if these have evicted for their nodes.
+    mine = {namespace(victim) for victim in found.victims} == {ns}
+    own = mine and (_for_many(view, pod) or not view.within_min(pod))
     if ns in view.quotas and view.may_reclaim(pod) and not own:
         for faulty in not_reclaimable(view, ns, found.victims):
             yield Fault("evict-reclaim", f"{found}: {faulty}")

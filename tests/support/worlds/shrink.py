@@ -29,6 +29,7 @@ _KEPT: Final = frozenset(
         "schedulerName",
         "pods",
         "key",
+        "whenUnsatisfiable",
         "kubernetes.io/hostname",
         "capacity",
         "allocatable",
