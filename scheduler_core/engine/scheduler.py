@@ -290,8 +290,7 @@ class Scheduler:
         if not unit.gang:
             decisions, plugins = self._try(next(iter(unit.pods.values())), now)
         else:
-            members = sorted(unit.pods.values(), key=lambda pod: (-pod.priority, pod.created, pod.name))
-            members = [pod for pod in members if not self._gated_by(pod)]
+            members = [pod for pod in sorted(unit.pods.values(), key=self._rank) if not self._gated_by(pod)]
             gang = self.state.gangs.gangs.get(unit.key)
             decisions, plugins = self._try_gang(unit, gang, members, now)
         if plugins is None:
@@ -306,6 +305,11 @@ class Scheduler:
             self.reviews.tried(unit, now)
             self.refusals.learn(unit, decisions, plugins)
         return decisions
+
+    def _rank(self, pod: Pod) -> tuple[int, bool, float, str]:
+        """The order of members: of equal ones, those first for which others were evicted."""
+        item = self.state.nominations.get(pod.uid)
+        return -pod.priority, item is None or item.kept, pod.created, pod.name
 
     def _try(self, pod: Pod, now: float) -> tuple[list[Decision], frozenset[str] | None]:
         """(decisions, plugins that rejected the pod): no plugins if it was placed, None after an error."""
