@@ -12,7 +12,7 @@ from tests.tools.build import possible
 ROOT: Final = Path(__file__).parents[2]
 REAL: Final = ("kube-apiserver", "both")
 # End-to-end tests that start a sandbox of their own, whatever the server of the others.
-SANDBOX_ONLY: Final = ("test_demo.py", "sandbox/test_webhooks.py", "sandbox/test_workloads.py")
+SANDBOX_ONLY: Final = ("demo", "sandbox/test_webhooks.py", "sandbox/test_workloads.py")
 # The files of tests/chart that need no helm.
 WITHOUT_HELM: Final = ("test_crds.py", "test_image.py")
 
