@@ -101,7 +101,8 @@ def _left_out_lines(config: pytest.Config) -> Iterator[str]:
     for item in config.stash[LEFT_OUT]:
         yield f"{item.what}: {item.why}"
     if searches.PART > 1:
-        yield f"all but one case in {searches.PART} of the random searches: they take minutes (make test-searches)"
+        part = f"all but one case in {searches.PART}"
+        yield f"{part} of the random searches: they take minutes (make test-searches)"
     if config.getoption("markexpr") == "not long":
         yield "tests marked as long: each takes many seconds (make test-searches, make test-sandbox)"
     if config.getoption(smoke.OPTION):
