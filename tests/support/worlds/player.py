@@ -99,7 +99,7 @@ def _is_broken(decision: Rejected) -> bool:
 
 
 class Player(Simulation):
-    """One world's cluster. If it is not `judged`, nothing is checked: for who only asks what becomes of it."""
+    """One world's cluster; not `judged` for those who only ask what becomes of it."""
 
     def __init__(self, world: World, *, judged: bool = True) -> None:
         self.judged = judged
