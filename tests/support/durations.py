@@ -28,6 +28,7 @@ COLLECTION: Final = "collection_seconds"
 # Files that cost more than ten seconds of a processor, and why they may.
 REASONS: Final[dict[str, str]] = {
     "tests/e2e/demo/test_story.py": "the whole demo, chapter by chapter",
+    "tests/e2e/test_seed_manifests.py": "two whole installations, and a kubectl for each line",
     "tests/property/test_fair_worlds.py": "thirty worlds with all their checks",
     "tests/property/test_restart_equivalence.py": "ninety worlds of old findings, and fifty others",
     "tests/property/test_what_if_comes_true.py": "worlds that are changed and played twice",
