@@ -263,7 +263,7 @@ def main(small: bool = False) -> list[Row]:
     with console(cluster(nodes, pods, quotas)) as (large, server):
         read = large.first_page()
         page_size, page_time = _page(large, server, nodes, quotas)
-        changed, unchanged = _refreshes(large, server, nodes, quotas)
+        changed, unchanged = _refreshes(large, server, nodes, quotas, 2 if small else _REFRESHES)
         memory = large.mebibytes()
     return [
         Row("ui opens, 100 nodes, 2,000 pods", opened, "s", ceiling=1.0),
@@ -298,11 +298,13 @@ def _change(found: Console, server: WatchedServer, serial: int, nodes: int, quot
         time.sleep(0.05)
 
 
-def _refreshes(found: Console, server: WatchedServer, nodes: int, quotas: int) -> tuple[float, float]:
-    """Seconds of CPU of a refresh with changed figures, and of one without."""
+def _refreshes(
+    found: Console, server: WatchedServer, nodes: int, quotas: int, count: int
+) -> tuple[float, float]:
+    """Seconds of CPU of a refresh with changed figures, and of one without; so many are measured."""
     _, _, etag = found.get("/now?fragment=")
     spent = 0.0
-    for serial in range(_REFRESHES):
+    for serial in range(count):
         server.change("pods", pod((serial + 10) * 10, nodes, quotas, waits=False))
         # The console applies changes in batches of a tenth of a second.
         time.sleep(0.3)
@@ -312,11 +314,11 @@ def _refreshes(found: Console, server: WatchedServer, nodes: int, quotas: int) -
             raise ValueError(f"a refresh after a change was answered with {status}")
         spent += found.cpu() - before
     began = found.cpu()
-    for _ in range(10 * _REFRESHES):
+    for _ in range(10 * count):
         status, _, _ = found.get("/now?fragment=", etag)
         if status != 304:
             raise ValueError(f"a refresh without a change was answered with {status}")
-    return spent / _REFRESHES, (found.cpu() - began) / (10 * _REFRESHES)
+    return spent / count, (found.cpu() - began) / (10 * count)
 
 
 if __name__ == "__main__":

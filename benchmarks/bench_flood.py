@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.bench_process import synced_scheduler
-from benchmarks.bench_restart import MOST_SECONDS, QUOTAS_PATH, await_rest, change, plain_pod, quota
+from benchmarks.bench_restart import (
+    MOST_SECONDS,
+    QUIET_SECONDS,
+    QUOTAS_PATH,
+    SMALL_QUIET_SECONDS,
+    await_rest,
+    change,
+    plain_pod,
+    quota,
+)
 from benchmarks.support.canned_server import PODS_PATH, CannedServer, node, pages
 from benchmarks.support.row import Row
 
@@ -26,14 +35,19 @@ TICK_SECONDS = 0.01
 
 @dataclass(frozen=True)
 class Size:
-    """Number of nodes, and number and rate per second of the pods that one namespace creates."""
+    """Number of nodes, and number and rate per second of the pods that one namespace creates.
+
+    `quiet`: for how long a scheduler that has read the nodes is at rest.
+    """
 
     nodes: int
     pods: int
     rate: float
+    quiet: float
 
 
-FULL, SMALL = Size(5_000, 50_000, 1_500), Size(20, 300, 1_500)
+FULL = Size(5_000, 50_000, 1_500, QUIET_SECONDS)
+SMALL = Size(20, 300, 1_500, SMALL_QUIET_SECONDS)
 
 
 def equal(number: int) -> dict[str, Any]:
@@ -104,7 +118,7 @@ def waits(size: Size, make: Callable[[int], dict[str, Any]], at_once: bool) -> l
     """Sorted waiting times of the quiet namespace's pods in milliseconds."""
     flood = Flood(size)
     with flood.server, synced_scheduler(flood.server) as process:
-        await_rest(process)
+        await_rest(process, size.quiet)
         pods = list(map(make, range(size.pods)))
         began, done, probed = time.monotonic(), 0, 0
         while done < size.pods:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from subprocess import Popen
 from typing import Any
 
@@ -24,21 +24,25 @@ from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.names import MUSTER_SCHEDULER
 
 QUOTAS_PATH = f"/apis/{ELASTIC_QUOTAS.api_version}/{ELASTIC_QUOTAS.plural}"
-# Who uses less of a core for so many seconds has tried everybody.
-QUIET_SHARE, QUIET_SECONDS = 0.25, 3
+# Who uses less of a core for so many seconds has tried everybody; of a few pods, in less.
+QUIET_SHARE, QUIET_SECONDS, SMALL_QUIET_SECONDS = 0.25, 3.0, 0.3
 MOST_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
 class Size:
-    """Number of nodes, of namespaces with a full quota, and of pending pods in all namespaces."""
+    """Number of nodes, of namespaces with a full quota, and of pending pods in all namespaces.
+
+    `quiet`: for how long a scheduler that has tried them all is at rest.
+    """
 
     nodes: int
     classes: int
     waiting: int
+    quiet: float = QUIET_SECONDS
 
 
-FULL, SMALL = Size(5_000, 200, 100_000), Size(20, 5, 100)
+FULL, SMALL = Size(5_000, 200, 100_000), Size(20, 5, 100, SMALL_QUIET_SECONDS)
 # The chart's limit of memory for the scheduler, in MiB (`charts/muster/values.yaml`).
 LIMIT = 1024.0
 
@@ -116,14 +120,14 @@ def change(kind: str, pod: dict[str, Any], number: int) -> bytes:
     return msgspec.json.encode({"type": kind, "object": pod}) + b"\n"
 
 
-def await_rest(process: Popen[str]) -> None:
-    """Wait until the process is almost idle. Raises TimeoutError."""
+def await_rest(process: Popen[str], seconds: float) -> None:
+    """Wait until the process has been almost idle for so many seconds. Raises TimeoutError."""
     until = time.monotonic() + MOST_SECONDS
-    quiet = 0
-    while quiet < QUIET_SECONDS:
+    quiet, pause = 0.0, min(1.0, seconds)
+    while quiet < seconds:
         used = cpu_seconds(process.pid)
-        time.sleep(1.0)
-        quiet = quiet + 1 if cpu_seconds(process.pid) - used < QUIET_SHARE else 0
+        time.sleep(pause)
+        quiet = quiet + pause if cpu_seconds(process.pid) - used < QUIET_SHARE * pause else 0.0
         if time.monotonic() > until:
             raise TimeoutError("the scheduler does not come to rest")
 
@@ -140,14 +144,14 @@ def measured(size: Size, different: bool) -> Started:
         if not bound.wait(MOST_SECONDS):
             raise TimeoutError("the new pod was not bound")
         first, cpu = time.monotonic() - began, cpu_seconds(process.pid) - used
-        await_rest(process)
+        await_rest(process, size.quiet)
         return Started(first, cpu, memory(process.pid, "VmRSS"), memory(process.pid, "VmHWM"))
 
 
 def main(small: bool = False) -> list[Row]:
     """Rows per kind of backlog: time to the first new pod, total memory, and memory per pending pod."""
     size = SMALL if small else FULL
-    empty = measured(Size(size.nodes, size.classes, 0), different=False)
+    empty = measured(replace(size, waiting=0), different=False)
     rows = [Row(f"{size.nodes:,} nodes, nobody waits: memory", empty.resident, "MiB")]
     for name, different in (("equal in their class", False), ("all different", True)):
         found = measured(size, different)
