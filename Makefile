@@ -88,6 +88,7 @@ fuzz: $(READY) ## the long search for a night: damaged reviews, races, random cl
 		tests/unit/answers/test_fixes_search.py tests/unit/answers/test_snapshot.py
 
 mutants: $(READY) ## faults set into the code, one at a time: which does no test notice? an hour or more
+	@$(TOOLS) --link $(BIN) kubectl helm
 	@$(BIN)/python -m tests.tools.mutants --floor 0.85 --room-floor 0.8 $(MUTANTS)
 
 soak: $(READY) ## ten million events in one scheduler: does memory grow? three hours; EVENTS=100000

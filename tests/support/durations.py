@@ -36,6 +36,7 @@ REASONS: Final[dict[str, str]] = {
     "tests/unit/answers/test_fixes_search.py": "a copy of a world for each fix that is named",
     "tests/unit/support/test_interrupted.py": "each test starts pytest, and workers, to interrupt them",
     "tests/unit/support/test_time_limits.py": "it starts pytest, and three workers, for seven hangs",
+    "tests/unit/tools/test_mutants.py": "every fault of a small product, each with processes of its own",
     "tests/unit/webhook/http/test_cost.py": "the dearest review that is known of each kind",
     "tests/unit/webhook/http/test_slow_clients.py": "hundreds of clients that read and write slowly",
     "tests/unit/webhook/test_attacked.py": "two attackers for seconds of a webhook's processor",

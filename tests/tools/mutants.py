@@ -11,34 +11,39 @@ explains it.
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import json
+import marshal
 import os
 import random
+import shutil
 import signal
 import sys
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
 
 import pytest
 
 from tests.tools.mutants_faults import compiled
 from tests.tools.mutants_pool import Pool
-from tests.tools.mutants_probes import blocks
+from tests.tools.mutants_probes import blocks, module_name
 from tests.tools.mutants_reach import OPTIONS, SEARCH_PART, Reach, Run, files_of_tests, reach_of
 from tests.tools.mutants_rooms import ROOMS, ROOT, Place, places, sample
+from tests.tools.mutants_site.sitecustomize import start
 
 BUILD = ROOT / "build" / "mutants"
 RESULT = ROOT / "build" / "mutants.json"
 COUNT = 300
-# Of the tests near a fault, and again of the others, those that take longer in sum are left out.
+# Of a processor. Of the tests near a fault, of the others and of the stories, those that take longer in sum
+# are left out.
 TEST_SECONDS = 60.0
 ENDLESS_SECONDS = 10.0
+ANSWER = "answer"
 # Imported once, before any fault: nothing of ours.
 WARM = (
     "numpy msgspec yaml flask cheroot.server cryptography.x509 kubernetes.client aiohttp prometheus_client "
@@ -72,7 +77,7 @@ class Candidate:
 
 
 def chosen(place: Place, reach: Mapping[str, Reach], most: float = TEST_SECONDS) -> list[Candidate]:
-    """Tests that reach the block of a fault: those near the module first, then those of quick files.
+    """Tests that reach the block of a fault: those near the module first, stories last, quick files first.
 
     What runs when a module is imported is judged by the tests that reach anything in that module, and so is
     a module that has changed since the tests ran with probes.
@@ -86,12 +91,12 @@ def chosen(place: Place, reach: Mapping[str, Reach], most: float = TEST_SECONDS)
     for one in candidates:
         cost[one.file] = cost.get(one.file, 0.0) + one.seconds
     candidates.sort(key=lambda one: (one.distance, cost[one.file], one.file))
-    spent: dict[bool, float] = {True: 0.0, False: 0.0}
+    spent: Counter[str] = Counter()
     kept: list[Candidate] = []
     for one in candidates:
-        near = one.distance < FAR
-        if not kept or spent[near] + one.seconds <= most:
-            spent[near] += one.seconds
+        group = {FAR: "others", STORY: "stories"}.get(one.distance, "near")
+        if not kept or spent[group] + one.seconds <= most:
+            spent[group] += one.seconds
             kept.append(one)
     return kept
 
@@ -123,10 +128,15 @@ def _blocks(path: str) -> dict[int, int]:
 
 
 FAR = 3
+STORY = 4
+# End-to-end tests: they start programs, which takes long.
+STORIES = "tests/e2e/"
 
 
 def _distance(path: str, file: str) -> int:
     """0 for tests of the module by its name, 1 for those of its folder, 2 of its room, FAR for all others."""
+    if file.startswith(STORIES):
+        return STORY
     module = Path(path.removeprefix("scheduler_core/"))
     tests = Path(file.removeprefix("tests/unit/"))
     if module.parts[0] != tests.parts[0]:
@@ -137,28 +147,6 @@ def _distance(path: str, file: str) -> int:
 
 
 # One fault
-
-
-class _Faulty(SourceFileLoader):
-    """Loads one module with a fault; all others are imported as always."""
-
-    def __init__(self, place: Place) -> None:
-        path = ROOT / place.path
-        name = place.path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-        super().__init__(name, str(path))
-        self._index = place.fault.index
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        return (
-            importlib.util.spec_from_file_location(fullname, self.path, loader=self)
-            if fullname == self.name
-            else None
-        )
-
-    def get_code(self, fullname: str) -> CodeType:
-        return compiled(Path(self.path).read_text(), self.path, self._index)
 
 
 class _Only:
@@ -192,21 +180,34 @@ class _Only:
             self._answer.write_text(report.nodeid)
 
 
-def judge(place: Place, tests: Sequence[Candidate], answer: Path, endless: float) -> None:
-    """Run the tests with the fault; the first that fails is written to `answer`. For a process of its own.
+def judge(place: Place, tests: Sequence[Candidate], folder: Path, endless: float) -> None:
+    """Run the tests with the fault; the first that fails is written into `folder`. For a process of its own.
 
     The near ones run first and alone: most faults are caught before the files of the others are read.
     """
-    sys.meta_path.insert(0, _Faulty(place))
+    code, answer = folder / "code", folder / ANSWER
+    source = ROOT / place.path
+    code.write_bytes(marshal.dumps(compiled(source.read_text(), str(source), place.fault.index)))
+    start(str(folder / "plan"), {module_name(place.path): (str(source), str(code), 0, 0)})
     for distance in sorted({one.distance for one in tests}):
         stage = [one for one in tests if one.distance == distance]
-        files = list(dict.fromkeys(one.file for one in stage))
-        code = pytest.main([*OPTIONS, "-x", *files], plugins=[_Only(stage, answer, endless)])
-        if code and not answer.exists():
-            answer.write_text("pytest")
-        if answer.exists():
-            return
+        while stage and (failed := _first_failed(stage, answer, endless)):
+            at = next((at for at, one in enumerate(stage) if one.test == failed), None)
+            # As in `make test`: what waits for programs on a busy machine has a second attempt.
+            if distance < STORY or at is None or _first_failed([stage[at]], answer, endless):
+                answer.write_text(failed)
+                return
+            stage = stage[at + 1 :]
     answer.touch()
+
+
+def _first_failed(tests: Sequence[Candidate], answer: Path, endless: float) -> str:
+    """The first of these tests that fails."""
+    files = list(dict.fromkeys(one.file for one in tests))
+    code = pytest.main([*OPTIONS, "-x", *files], plugins=[_Only(tests, answer, endless)])
+    failed = answer.read_text() if answer.exists() else "pytest" if code else ""
+    answer.unlink(missing_ok=True)
+    return failed
 
 
 def run(
@@ -214,20 +215,20 @@ def run(
 ) -> Iterator[Outcome]:
     """What becomes of each fault by the tests of these files, in the order in which it is known.
 
-    `most` are the seconds of tests near a fault, and again of others; `endless` those after which a quick
-    test has no end.
+    `most` are the seconds of tests near a fault, of others and of stories; `endless` those after which a
+    quick test has no end.
     """
     reach = reach_of(ROOT, BUILD, files, pool)
     outcomes: list[Outcome] = []
-    for number, place in enumerate(wanted):
+    for place in wanted:
         tests = chosen(place, reach, most)
         if not tests:
             yield Outcome(place, "unreached", "", 0, 0.0)
             continue
-        answer = BUILD / f"answer-{os.getpid()}-{number}"
+        folder = Path(tempfile.mkdtemp(prefix="fault-", dir=BUILD))
         seconds = 60 + 4 * sum(one.seconds for one in tests)
-        done = partial(_note, outcomes, place, answer, len(tests), time.monotonic())
-        pool.run(partial(judge, place, tests, answer, endless), seconds, done)
+        done = partial(_note, outcomes, place, folder, len(tests), time.monotonic())
+        pool.run(partial(judge, place, tests, folder, endless), seconds, done)
         while outcomes:
             yield outcomes.pop(0)
     pool.finish()
@@ -235,13 +236,14 @@ def run(
 
 
 def _note(
-    outcomes: list[Outcome], place: Place, answer: Path, count: int, started: float, ended: bool
+    outcomes: list[Outcome], place: Place, folder: Path, count: int, started: float, ended: bool
 ) -> None:
     """Note what became of a fault: what `judge` wrote, or that it came to no end."""
+    answer = folder / ANSWER
     if ended and not answer.exists():
         raise RuntimeError(f"{place}: cannot be set")
     by = answer.read_text() if ended else "no end"
-    answer.unlink(missing_ok=True)
+    shutil.rmtree(folder)
     seconds = round(time.monotonic() - started, 1)
     outcomes.append(Outcome(place, "caught" if by else "survived", by, count, seconds))
 
@@ -277,8 +279,9 @@ def main() -> int:
     given = _options().parse_args()
     os.chdir(ROOT)
     os.environ["MUSTER_SEARCH_PART"] = SEARCH_PART
-    # Every fault has a process of its own: what one has compiled the next one reads.
+    # Every fault has processes of its own: what one has compiled the next one reads.
     sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name in WARM.split():
         importlib.import_module(name)
     rooms = given.room or [*ROOMS]
@@ -337,7 +340,7 @@ def _options() -> argparse.ArgumentParser:
         "--seconds",
         type=float,
         default=TEST_SECONDS,
-        help="of the tests near a fault, and again of the others (%(default)s)",
+        help="of a processor for the tests near a fault, for others and for stories (%(default)s)",
     )
     options.add_argument(
         "--endless",

@@ -44,11 +44,12 @@ class Pool:
     def _reap(self) -> None:
         time.sleep(0.005)
         for child, (deadline, done) in list(self._running.items()):
-            gone, status = os.waitpid(child, os.WNOHANG)
-            if not gone and time.monotonic() > deadline:
-                os.killpg(child, signal.SIGKILL)
-                gone, status = os.waitpid(child, 0)
-            if gone:
+            ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended or time.monotonic() > deadline:
+                # It, or what its tests have started and left behind.
+                with suppress(ProcessLookupError):
+                    os.killpg(child, signal.SIGKILL)
+                _, status = os.waitpid(child, 0)
                 del self._running[child]
                 done(os.WIFEXITED(status))
 

@@ -1,23 +1,23 @@
 """Probes in the modules of the product: which parts of their functions has a test run?
 
 A tracer calls Python for every line. A probe is one store into an array of bytes, compiled into the module at
-the beginning of every sequence of statements: tests run nearly as fast with probes as without.
+the beginning of every sequence of statements: tests run nearly as fast with probes as without. The array is a
+file in memory, which the test's process and all programs that the test starts share.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.util
 import marshal
+import mmap
 import os
 from collections.abc import Iterator, Sequence
-from importlib.machinery import ModuleSpec, SourceFileLoader
-from itertools import accumulate
 from pathlib import Path
-from types import CodeType, ModuleType
 
 import numpy as np
+
+from tests.tools.mutants_site.sitecustomize import BLOCKS, Planned, start
 
 ARRAY = "__reached__"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -29,13 +29,29 @@ def blocks(source: str) -> dict[int, int]:
     return _Probes().of(ast.parse(source))
 
 
-def with_probes(source: str) -> tuple[ast.Module, int]:
-    """The module with its probes, and how many there are."""
+def with_probes(source: str, name: str) -> tuple[ast.Module, int]:
+    """The module of this name with its probes, and how many there are."""
     tree = ast.parse(source)
     probes = _Probes()
     probes.of(tree)
+    first = next(
+        (at for at, statement in enumerate(tree.body) if not _must_be_first(at, statement)), len(tree.body)
+    )
+    tree.body[first:first] = ast.parse(f"{ARRAY} = {BLOCKS}[{name!r}]").body
     ast.fix_missing_locations(tree)
     return tree, probes.count
+
+
+def _must_be_first(position: int, statement: ast.stmt) -> bool:
+    """Whether it is the module's docstring, or an import from __future__."""
+    if isinstance(statement, ast.ImportFrom):
+        return statement.module == "__future__"
+    return position == 0 and _is_docstring(statement)
+
+
+def module_name(path: str) -> str:
+    """The name of a module, by its path in the repository."""
+    return path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
 class _Probes:
@@ -92,71 +108,60 @@ def _inside(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
             yield part.body
 
 
-class Loader(SourceFileLoader):
-    """Loads one module with its probes, from a cache where it can."""
+class Probed:
+    """All modules of some packages with probes: their code is kept in a folder, their blocks are numbered.
 
-    def __init__(self, name: str, path: str, finder: Finder) -> None:
-        super().__init__(name, path)
-        self._finder = finder
-
-    def exec_module(self, module: ModuleType) -> None:
-        code, count = self._compiled()
-        module.__dict__[ARRAY] = bytearray(count)
-        self._finder.modules[self._finder.relative(self.path)] = module.__dict__[ARRAY]
-        exec(code, module.__dict__)
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self._compiled()[0]
-
-    def _compiled(self) -> tuple[CodeType, int]:
-        source = Path(self.path).read_bytes()
-        digest = hashlib.sha256(source + Path(__file__).read_bytes() + self.path.encode()).hexdigest()
-        kept = self._finder.folder / f"{self.name}-{digest[:16]}.marshal"
-        if kept.exists():
-            return marshal.loads(kept.read_bytes())
-        tree, count = with_probes(source.decode())
-        compiled = compile(tree, self.path, "exec", dont_inherit=True), count
-        part = kept.with_suffix(f".{os.getpid()}")
-        part.write_bytes(marshal.dumps(compiled))
-        part.rename(kept)
-        return compiled
-
-
-class Finder:
-    """Has the modules of some packages loaded with probes; `modules` are their arrays, by path."""
+    `offsets` are the numbers of the modules' first blocks, by the modules' paths.
+    """
 
     def __init__(self, root: Path, packages: Sequence[str], folder: Path) -> None:
         self._root = root
-        self._packages = tuple(packages)
-        self.folder = folder
-        self.modules: dict[str, bytearray] = {}
+        self._folder = folder
+        self.offsets: dict[str, int] = {}
+        self._modules: dict[str, Planned] = {}
+        self.size = 0
+        for source in sorted(source for package in packages for source in (root / package).rglob("*.py")):
+            path = source.relative_to(root).as_posix()
+            code, count = self._code(path)
+            self.offsets[path] = self.size
+            self._modules[module_name(path)] = (str(source), str(code), self.size, count)
+            self.size += count
 
-    def relative(self, path: str) -> str:
-        return str(Path(path).relative_to(self._root))
+    def _code(self, path: str) -> tuple[Path, int]:
+        """The file with the code of a module, and how many blocks it has."""
+        source, name = (self._root / path).read_bytes(), module_name(path)
+        digest = hashlib.sha256(source + Path(__file__).read_bytes() + str(self._root / path).encode())
+        kept = self._folder / f"{name}-{digest.hexdigest()[:16]}.marshal"
+        if kept.exists():
+            # The code comes first: a program reads no more.
+            with kept.open("rb") as file:
+                marshal.load(file)
+                return kept, marshal.load(file)
+        tree, count = with_probes(source.decode(), name)
+        part = kept.with_suffix(f".{os.getpid()}")
+        code = compile(tree, str(self._root / path), "exec", dont_inherit=True)
+        part.write_bytes(marshal.dumps(code) + marshal.dumps(count))
+        part.rename(kept)
+        return kept, count
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] not in self._packages:
-            return None
-        base = self._root / fullname.replace(".", "/")
-        package = base / "__init__.py"
-        file = package if package.exists() else base.with_suffix(".py")
-        if not file.exists():
-            return None
-        return importlib.util.spec_from_file_location(
-            fullname, file, loader=Loader(fullname, str(file), self)
-        )
+    def start(self, folder: Path) -> Reached:
+        """From now on, this process and the programs that it starts run with probes."""
+        reached = Reached(folder / "reached", self.size)
+        start(str(folder / "plan"), self._modules, str(folder / "reached"))
+        return reached
 
-    def offsets(self) -> dict[str, int]:
-        """Where the blocks of each module begin in what `taken` returns; each is followed by the next."""
-        sizes = accumulate((len(array) for array in self.modules.values()), initial=0)
-        return dict(zip(self.modules, sizes, strict=False))
+
+class Reached:
+    """Which blocks have run: a file with a byte for each."""
+
+    def __init__(self, file: Path, size: int) -> None:
+        file.write_bytes(bytes(max(size, 1)))
+        with file.open("r+b") as opened:
+            self._blocks = np.frombuffer(mmap.mmap(opened.fileno(), 0), np.bool_, size)
 
     def taken(self) -> np.ndarray:
-        """Whether each block of each module has run since the last call."""
-        arrays = list(self.modules.values())
-        ran = np.frombuffer(b"".join(arrays), np.bool_)
-        for array in arrays:
-            array[:] = bytes(len(array))
+        """Whether each block has run since the last call."""
+        ran = self._blocks.copy()
+        # Not all of them: meanwhile a program may have run another one.
+        self._blocks[ran] = False
         return ran

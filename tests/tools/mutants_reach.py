@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
@@ -20,27 +22,37 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.durations import processor_seconds
 from tests.tools.mutants_pool import Pool
-from tests.tools.mutants_probes import Finder
+from tests.tools.mutants_probes import Probed, Reached
 from tests.tools.mutants_rooms import PACKAGES
 
-# Of these folders, all that `make test` runs. Programs that a test starts have no fault: it is set into the
-# test's own process.
-FOLDERS = ("tests/unit", "tests/property", "tests/scenarios", "tests/contract")
-# Tests of tools, not of the product.
-TOOLS = ("sandbox", "tools", "upstream", "benchmarks")
-# As in `make test`.
-SELECTION = ("-m", "not long")
+# As in `make test`: what it ignores, what needs a real kube-apiserver, and what it selects of all others.
+IGNORED = (
+    "tests/faults/",
+    "tests/dashboards/",
+    "tests/browser/",
+    "tests/chart/live/",
+    "tests/e2e/console_users/",
+    "tests/e2e/owners/",
+)
+SELECTION = ("--smoke", "-m", "not long")
+# Tests of how tests are run: they start some, or have others stopped.
+OF_TESTS = ("tests/bare/", "tests/unit/support/", "tests/unit/tools/")
 SEARCH_PART = "16"
 # Warnings: what is imported before the fork cannot be rewritten by pytest, and need not.
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning", *SELECTION]
 BATCH = 12
 BATCH_SECONDS = 1800.0
+# Another one wherever `Run` or `Reach` means something else: what was kept is then no longer read.
+FORM = "seconds of a processor, programs included"
 
 
 @dataclass
 class Run:
-    """What one test took, and the blocks that it ran: a bit for each, in the order of the modules."""
+    """What one test took of a processor, and the blocks that ran in it and in the programs that it started:
+    a bit for each, in the order of the modules.
+    """
 
     seconds: float = 0.0
     failed: bool = False
@@ -93,17 +105,17 @@ class Reach:
 class Watch:
     """A plugin of pytest that notes for each test what it reaches, and writes it down file by file."""
 
-    def __init__(self, root: Path, finder: Finder, kept: dict[str, Path]) -> None:
-        self._root = root
-        self._finder = finder
+    def __init__(self, probed: Probed, reached: Reached, kept: dict[str, Path]) -> None:
+        self._offsets = probed.offsets
+        self._reached = reached
         self._kept = kept
-        self._at_import = np.zeros(0, np.bool_)
+        self._at_import = self._none = np.zeros(probed.size, np.bool_)
         self._reach = Reach()
-        self._shared = np.zeros(0, np.bool_)
-        self._before = np.zeros(0, np.bool_)
+        # By fixtures of the session, by those of the file, and by the test itself so far.
+        self._of_session = self._shared = self._before = self._none
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._at_import = self._finder.taken()
+        self._at_import = self._reached.taken()
         for file in self._kept.keys() - {_file(item) for item in session.items}:
             self._write(file)
 
@@ -111,11 +123,12 @@ class Watch:
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, None, None]:
-        self._before = np.zeros(0, np.bool_)
-        self._finder.taken()
+        self._before = self._reached.taken()
+        began = processor_seconds()
         yield
-        ran = _union(_union(self._before, self._finder.taken()), self._shared)
-        self._test(item.nodeid).reached = _hex(ran)
+        test = self._test(item.nodeid)
+        test.seconds = round(processor_seconds() - began, 3)
+        test.reached = _hex(self._before | self._reached.taken() | self._shared | self._of_session)
         if nextitem is None or _file(nextitem) != _file(item):
             self._write(_file(item))
 
@@ -123,36 +136,31 @@ class Watch:
     def pytest_fixture_setup(
         self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
     ) -> Generator[None, None, None]:
-        """What a fixture of a module reaches is reached by all tests of the file that come after."""
+        """What a fixture of more than one test reaches is reached by all tests that come after."""
         if fixturedef.scope == "function":
             yield
             return
-        self._before = _union(self._before, self._finder.taken())
+        self._before = self._before | self._reached.taken()
         yield
-        self._shared = _union(self._shared, self._finder.taken())
+        ran = self._reached.taken()
+        if fixturedef.scope in ("session", "package"):
+            self._of_session = self._of_session | ran
+        else:
+            self._shared = self._shared | ran
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         test = self._test(report.nodeid)
-        test.seconds = round(test.seconds + report.duration, 3)
         test.failed = test.failed or report.failed
 
     def _test(self, name: str) -> Run:
         return self._reach.tests.setdefault(name, Run())
 
     def _write(self, file: str) -> None:
-        reach, self._reach, self._shared = self._reach, Reach(), np.zeros(0, np.bool_)
+        reach, self._reach, self._shared = self._reach, Reach(), self._none
         reach.at_import = _hex(self._at_import)
-        reach.offsets = self._finder.offsets()
+        reach.offsets = self._offsets
         reach.digests = {module: _digest(module) for module in reach.offsets}
         reach.dump(self._kept[file])
-
-
-def _union(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Both, where one of them may be older and know fewer modules."""
-    long, short = (one, other) if len(one) > len(other) else (other, one)
-    both = long.copy()
-    both[: len(short)] |= short
-    return both
 
 
 def _hex(ran: np.ndarray) -> str:
@@ -171,10 +179,8 @@ def _digest(name: str) -> str:
 
 def files_of_tests(root: Path) -> list[str]:
     """The test files that are asked, by their paths in the repository."""
-    found = [
-        path.relative_to(root).as_posix() for folder in FOLDERS for path in (root / folder).rglob("test_*.py")
-    ]
-    return sorted(file for file in found if file.split("/")[2] not in TOOLS)
+    found = sorted(path.relative_to(root).as_posix() for path in (root / "tests").rglob("test_*.py"))
+    return [file for file in found if not file.startswith((*IGNORED, *OF_TESTS))]
 
 
 def kept_file(root: Path, build: Path, file: str) -> Path:
@@ -184,7 +190,7 @@ def kept_file(root: Path, build: Path, file: str) -> Path:
         for path in (root / file).parent.rglob("*")
         if path.is_file() and not path.name.startswith("test_") and path.suffix != ".pyc"
     ]
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(FORM.encode())
     for path in [*sorted(beside), root / file]:
         digest.update(f"{path.relative_to(root)}\0".encode())
         digest.update(path.read_bytes())
@@ -197,14 +203,8 @@ def reach_of(root: Path, build: Path, files: Sequence[str], pool: Pool) -> dict[
     kept = {file: kept_file(root, build, file) for file in files}
     known = {file: reach for file, path in kept.items() if (reach := Reach.load(path)) is not None}
     missing = [file for file in files if file not in known]
-    for number, batch in enumerate(_batches(missing), 1):
-        print(f"\rwhat tests reach: {number}, {len(missing)} files", end="", file=sys.stderr)
-        pool.run(
-            partial(_run, root, build, {file: kept[file] for file in batch}),
-            BATCH_SECONDS,
-            lambda ended: None,
-        )
-    pool.finish()
+    if missing:
+        _find_out(root, build, {file: kept[file] for file in missing}, pool)
     for file in missing:
         reach = Reach.load(kept[file])
         if reach is None:
@@ -213,12 +213,26 @@ def reach_of(root: Path, build: Path, files: Sequence[str], pool: Pool) -> dict[
     return known
 
 
+def _find_out(root: Path, build: Path, kept: dict[str, Path], pool: Pool) -> None:
+    """Run test files, a few in each process, so that what they reach is kept."""
+    probed = Probed(root, PACKAGES, build)
+    for number, batch in enumerate(_batches([*kept]), 1):
+        print(f"\rwhat tests reach: {number}, {len(kept)} files", end="", file=sys.stderr)
+        folder = Path(tempfile.mkdtemp(prefix="reach-", dir=build))
+        work = partial(_run, probed, folder, {file: kept[file] for file in batch})
+        pool.run(work, BATCH_SECONDS, partial(_clean, folder))
+    pool.finish()
+
+
 def _batches(files: Sequence[str]) -> Iterator[Sequence[str]]:
     return (files[at : at + BATCH] for at in range(0, len(files), BATCH))
 
 
-def _run(root: Path, build: Path, kept: dict[str, Path]) -> None:
+def _run(probed: Probed, folder: Path, kept: dict[str, Path]) -> None:
     """Run test files with probes in the product and write what they reach. For a process of its own."""
-    finder = Finder(root, PACKAGES, build)
-    sys.meta_path.insert(0, finder)
-    pytest.main([*OPTIONS, *kept], plugins=[Watch(root, finder, kept)])
+    reached = probed.start(folder)
+    pytest.main([*OPTIONS, *kept], plugins=[Watch(probed, reached, kept)])
+
+
+def _clean(folder: Path, ended: bool) -> None:
+    shutil.rmtree(folder)

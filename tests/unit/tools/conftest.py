@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
+import os
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.tools.mutants_site.sitecustomize import BLOCKS, PLAN
 
 # A stand-in for Go: it knows its version and two packages, and builds a file that says so.
 GO = """case $1 in
@@ -52,3 +57,12 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     for variable in ("KUBEBUILDER_ASSETS", "MUSTER_GO_CACHE", "MUSTER_NO_BUILD"):
         monkeypatch.delenv(variable, raising=False)
     return machine
+
+
+@pytest.fixture
+def a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that may load modules from other code: afterwards it loads them as before."""
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setattr(builtins, BLOCKS, {}, raising=False)
+    monkeypatch.setenv(PLAN, "")
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))

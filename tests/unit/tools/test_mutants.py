@@ -7,14 +7,17 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support import durations
 from tests.tools.mutants import Outcome, below, chosen, table
 from tests.tools.mutants_probes import blocks
 from tests.tools.mutants_reach import Reach, Run
 from tests.tools.mutants_rooms import ROOT, Place, places
+from tests.tools.mutants_site import sitecustomize
 
 INNER = """
 def is_full(used: int, limit: int):
@@ -33,9 +36,35 @@ def last(count: int):
     while count:
         count -= 1
     return count
+
+
+def from_a_program(used: int):
+    return used * 2
+
+
+def from_a_story(used: int):
+    return used // 2
+
+
+def from_an_unstable_story(used: int):
+    return used + 3
+"""
+PROGRAM = """
+import sys
+from scheduler_core.quota.deep import limits
+
+print(getattr(limits, sys.argv[1])(3), flush=True)
 """
 NEAR = """
+import subprocess
+import sys
+
 from scheduler_core.quota.deep.limits import at_most, is_full, last
+
+
+def test_a_program() -> None:
+    command = [sys.executable, "-m", "scheduler_core.program", "from_a_program"]
+    assert subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout == b"6\\n"
 
 
 def test_a_limit_is_reached() -> None:
@@ -55,6 +84,60 @@ from scheduler_core.quota.deep.limits import at_most
 def test_less_than_the_limit() -> None:
     assert at_most(1, 2) == 1
 """
+STORY_TEST = "tests/e2e/test_story.py::test_a_program_of_the_session"
+STORY = """
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def told():
+    command = [sys.executable, "-m", "scheduler_core.program", "from_a_story"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
+        yield program.stdout.readline()
+        program.kill()
+
+
+@pytest.mark.smoke
+def test_a_program_of_the_session(told) -> None:
+    assert told == b"1\\n"
+
+
+@pytest.mark.smoke
+def test_that_fails_once(told) -> None:
+    from scheduler_core.quota.deep.limits import from_an_unstable_story
+
+    mark = Path("failed-once")
+    if from_an_unstable_story(1) != 4 and not mark.exists():
+        mark.touch()
+        raise AssertionError
+
+
+def test_that_make_test_leaves_out() -> None:
+    from scheduler_core.quota.deep.limits import nobody_asks
+
+    assert nobody_asks(1) == 2
+"""
+INI = """
+[pytest]
+pythonpath = .
+addopts = --import-mode=importlib
+markers =
+    long
+    smoke
+"""
+CONFTEST = """
+def pytest_addoption(parser):
+    parser.addoption("--smoke", action="store_true")
+
+
+def pytest_collection_modifyitems(items):
+    stories = [item for item in items if "e2e" in item.nodeid]
+    items[:] = [item for item in items if item not in stories or item.get_closest_marker("smoke")]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -65,15 +148,20 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         "scheduler_core/__init__.py": "",
         "scheduler_core/quota/deep/limits.py": INNER,
         "tests/unit/quota/deep/test_limits.py": NEAR,
+        "scheduler_core/program.py": PROGRAM,
         "tests/scenarios/test_far.py": FAR,
-        "pytest.ini": "[pytest]\npythonpath = .\naddopts = --import-mode=importlib\nmarkers = long\n",
+        "tests/e2e/test_story.py": STORY,
+        "tests/conftest.py": CONFTEST,
+        "pytest.ini": INI,
     }
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    (root / "tests/tools").mkdir()
-    for tool in (ROOT / "tests/tools").glob("mutants*.py"):
-        shutil.copy(tool, root / "tests/tools")
+    tools = [*(ROOT / "tests/tools").rglob("mutants*.py"), Path(sitecustomize.__file__)]
+    for tool in [*tools, Path(durations.__file__)]:
+        copy = root / tool.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(tool, copy)
     options = ["--count", "0", "--room", "quota", "--jobs", "2", "--endless", "0.5"]
     command = [sys.executable, "-m", "tests.tools.mutants", *options]
     ended = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
@@ -92,6 +180,9 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         pytest.param("used < limit -> used <= limit", "survived", id="no test can notice it"),
         pytest.param("used + 1 -> used - 1", "unreached", id="no test comes there"),
         pytest.param("count -= 1 -> count += 1", "caught", id="the tests come to no end"),
+        pytest.param("used * 2 -> used + 2", "caught", id="a program of a test has it"),
+        pytest.param("used // 2 -> used * 2", "caught", id="a program of a story has it"),
+        pytest.param("used + 3 -> used - 3", "survived", id="a story passes at its second attempt"),
     ],
 )
 def test_a_planted_fault_is_judged(outcomes: dict[str, dict[str, Any]], fault: str, verdict: str) -> None:
@@ -109,6 +200,14 @@ def test_a_fault_is_caught_by_the_test_of_its_module(outcomes: dict[str, dict[st
 @pytest.mark.timeout(900)
 def test_a_far_test_is_asked_after_the_near_ones(outcomes: dict[str, dict[str, Any]]) -> None:
     assert outcomes["used if used < limit else limit -> limit"]["by"] == FAR_TEST
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_what_only_a_fixture_of_the_session_reaches_is_judged_by_its_stories(
+    outcomes: dict[str, dict[str, Any]],
+) -> None:
+    assert outcomes["used // 2 -> used * 2"]["by"] == STORY_TEST
 
 
 @pytest.mark.long
@@ -140,8 +239,9 @@ def a_place() -> Place:
     return next(place for place in places("quota", "reservations/usage.py") if place.fault.first in of_line)
 
 
-def test_near_tests_come_first_and_slow_files_last() -> None:
+def test_near_tests_come_first_then_quick_files_and_stories_last() -> None:
     known = {
+        **reach("tests/e2e/test_story.py", 0.1),
         **reach("tests/property/test_any.py", 1.0),
         **reach("tests/scenarios/test_quick.py", 0.5),
         **reach("tests/unit/quota/test_policy.py", 1.0),
@@ -155,18 +255,21 @@ def test_near_tests_come_first_and_slow_files_last() -> None:
         (2, "tests/unit/quota/test_policy.py::0"),
         (3, "tests/scenarios/test_quick.py::0"),
         (3, "tests/property/test_any.py::0"),
+        (4, "tests/e2e/test_story.py::0"),
     ]
 
 
-def test_tests_beyond_the_seconds_are_left_out_of_the_near_and_of_the_far_ones() -> None:
+def test_tests_beyond_the_seconds_are_left_out_of_the_near_ones_of_others_and_of_stories() -> None:
     known = {
         **reach("tests/unit/quota/test_policy.py", 50.0, 50.0, 5.0),
         **reach("tests/scenarios/test_slow.py", 50.0, 50.0),
+        **reach("tests/e2e/test_story.py", 50.0, 50.0),
     }
     assert [one.test for one in chosen(a_place(), known)] == [
         "tests/unit/quota/test_policy.py::0",
         "tests/unit/quota/test_policy.py::2",
         "tests/scenarios/test_slow.py::0",
+        "tests/e2e/test_story.py::0",
     ]
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.tools.mutants_probes import Finder, blocks
+from tests.tools.mutants_probes import Probed, Reached, blocks
 
 SOURCE = '''"""A module."""
 
@@ -63,40 +65,54 @@ class Thing:
     async def later(self) -> None:
         self.run()
 '''
+OTHER = """
+def nobody_asks() -> int:
+    return 1
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A package `probed` with one module, with probes in this process and in programs that it starts."""
+
+    root: Path
+    probed: Probed
+    reached: Reached
+
+    def lines(self) -> list[str]:
+        """The first line of each block that has run, in the order of the text."""
+        ran = self.reached.taken()
+        offset = self.probed.offsets["probed/inner/module.py"]
+        first: dict[int, int] = {}
+        for line, block in sorted(blocks(SOURCE).items()):
+            first.setdefault(block, line)
+        text = SOURCE.splitlines()
+        return [text[line - 1].strip() for block, line in sorted(first.items()) if ran[offset + block]]
+
+    def program(self, code: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([sys.executable, "-c", code], cwd=self.root, check=False, timeout=60)
 
 
 @pytest.fixture
-def finder(tmp_path: Path) -> Iterator[Finder]:
-    """A package `probed` with one module, loaded with probes."""
+def run(tmp_path: Path, a_process: None) -> Iterator[Run]:
     package = tmp_path / "probed"
     (package / "inner").mkdir(parents=True)
     (package / "__init__.py").touch()
-    (package / "inner" / "__init__.py").touch()
+    (package / "inner" / "__init__.py").write_text(OTHER)
     (package / "inner" / "module.py").write_text(SOURCE)
     kept = tmp_path / "kept"
     kept.mkdir()
-    finder = Finder(tmp_path, ["probed"], kept)
-    sys.meta_path.insert(0, finder)
-    yield finder
-    sys.meta_path.remove(finder)
+    probed = Probed(tmp_path, ["probed"], kept)
+    yield Run(tmp_path, probed, probed.start(kept))
     for name in [name for name in sys.modules if name.partition(".")[0] == "probed"]:
         del sys.modules[name]
 
 
-def lines_run(finder: Finder, run: Callable[[ModuleType], object]) -> list[str]:
-    """The first line of each block that runs, in the order of the text."""
+def lines_run(run: Run, work: Callable[[ModuleType], object]) -> list[str]:
     module = importlib.import_module("probed.inner.module")
-    finder.taken()
-    run(module)
-    ran = finder.taken()
-    offset = finder.offsets()["probed/inner/module.py"]
-    first: dict[int, int] = {}
-    for line, block in sorted(blocks(SOURCE).items()):
-        first.setdefault(block, line)
-    text = SOURCE.splitlines()
-    return [
-        text[line - 1].strip() for block, line in sorted(first.items()) if block >= 0 and ran[offset + block]
-    ]
+    run.reached.taken()
+    work(module)
+    return run.lines()
 
 
 WITH = 'with memoryview(b""):'
@@ -125,11 +141,11 @@ RUNS: list[tuple[str, Callable[[ModuleType], object], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("run", "expected"), [r[1:] for r in RUNS], ids=[r[0] for r in RUNS])
+@pytest.mark.parametrize(("work", "expected"), [r[1:] for r in RUNS], ids=[r[0] for r in RUNS])
 def test_the_blocks_that_run_are_known(
-    finder: Finder, run: Callable[[ModuleType], object], expected: list[str]
+    run: Run, work: Callable[[ModuleType], object], expected: list[str]
 ) -> None:
-    assert lines_run(finder, run) == expected
+    assert lines_run(run, work) == expected
 
 
 def test_what_runs_at_import_is_in_no_block() -> None:
@@ -152,26 +168,48 @@ def test_every_line_of_a_statement_is_in_its_block() -> None:
     assert of_line[number] == of_line[number - 2] == of_line[number + 2]
 
 
-def test_modules_answer_as_without_probes(finder: Finder) -> None:
+def test_modules_answer_as_without_probes(run: Run) -> None:
     module = importlib.import_module("probed.inner.module")
     answers = [module.kind(number) for number in (-1, 0, 4, 5)]
     assert answers == ["negative", "zero", "composite", "prime or one"]
     assert [module.parsed(text) for text in ("x", "7", "8")] == [-1, 14, 8]
     assert module.Thing().run() == [1, 2]
     assert module.kind.__doc__ == "Docstring."
+    assert module.__doc__ == "A module."
 
 
-def test_a_changed_module_is_not_taken_from_the_cache(finder: Finder, tmp_path: Path) -> None:
-    importlib.import_module("probed.inner.module")
-    kept = set((tmp_path / "kept").iterdir())
-    assert kept
-    module = tmp_path / "probed" / "inner" / "module.py"
-    module.write_text(SOURCE.replace('"zero"', '"nought"'))
-    del sys.modules["probed.inner.module"]
-    assert importlib.import_module("probed.inner.module").kind(0) == "nought"
-    assert set((tmp_path / "kept").iterdir()) > kept
+def test_modules_are_compiled_once_and_again_when_they_have_changed(run: Run) -> None:
+    kept = set((run.root / "kept").glob("*.marshal"))
+    assert len(kept) == 3
+    Probed(run.root, ["probed"], run.root / "kept")
+    assert set((run.root / "kept").glob("*.marshal")) == kept
+    (run.root / "probed" / "inner" / "module.py").write_text(SOURCE.replace('"zero"', '"nought"'))
+    Probed(run.root, ["probed"], run.root / "kept")
+    assert len(set((run.root / "kept").glob("*.marshal")) - kept) == 1
 
 
-def test_what_was_taken_is_gone(finder: Finder) -> None:
-    assert lines_run(finder, lambda module: module.kind(0)) != []
-    assert not finder.taken().any()
+def test_what_was_taken_is_gone(run: Run) -> None:
+    assert lines_run(run, lambda module: module.kind(0)) != []
+    assert not run.reached.taken().any()
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("", 0), ("os.kill(os.getpid(), 9)", -9)], ids=["it ends", "it is killed"]
+)
+def test_blocks_that_run_in_a_program_are_known(run: Run, end: str, code: int) -> None:
+    ended = run.program(f"import os; from probed.inner.module import kind; kind(0); {end}")
+    assert ended.returncode == code
+    assert run.lines() == [*TO_ZERO, 'return "zero"']
+
+
+def test_programs_and_this_process_tell_together(run: Run) -> None:
+    run.program("from probed.inner.module import kind; kind(0)")
+    from_both = {*TO_ZERO, 'return "negative"', 'return "zero"'}
+    module = importlib.import_module("probed.inner.module")
+    module.kind(-1)
+    assert set(run.lines()) == from_both
+
+
+def test_a_module_is_probed_where_it_is_the_program(run: Run) -> None:
+    command = [sys.executable, "-m", "probed.inner.module"]
+    assert subprocess.run(command, cwd=run.root, check=False, timeout=60).returncode == 0
