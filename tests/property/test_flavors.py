@@ -15,9 +15,9 @@ from scheduler_core.simulate import Simulation
 from tests.support.every import every_seed
 from tests.support.searches import cases
 
-HISTORIES = cases(60, least=8)
-GUARANTEES = cases(60, least=8)
-KEPT = cases(30, least=8)
+HISTORIES = cases(60, least=4)
+GUARANTEES = cases(60, least=4)
+KEPT = cases(30, least=4)
 GPU = "nvidia.com/gpu"
 SPACES = ("a", "b", "c")
 KINDS = ("h100", "a100", "")

@@ -27,7 +27,9 @@ from scheduler_core.topology.tree import Tree, build
 from tests.support.every import every_seed
 from tests.support.searches import cases
 
-INSTANCES = cases(600, "MUSTER_ORACLE_INSTANCES", least=200)
+INSTANCES = cases(600, "MUSTER_ORACLE_INSTANCES", least=100)
+# Among fewer, there may be none of a family in which the greedy solver is worse.
+COMPARED = max(66, INSTANCES // 3)
 FAMILIES = ("plain", "partitions", "range", "factor", "hard", "mix", "flat", "deep", "fixed", "tight")
 LEVELS = ("zone", "rack", "node")
 
@@ -182,7 +184,7 @@ def test_the_greedy_solver_is_lawful_and_never_better_than_the_exact_one(
 ) -> None:
     rng = np.random.default_rng(200 + FAMILIES.index(family))
     answered = worse = 0
-    for _ in range(INSTANCES // 3):
+    for _ in range(COMPARED):
         case = random_instance(rng, family)
         args = (case.tree, case.capacity, case.size, case.rules)
         best = place(*args, fixed=case.fixed)
