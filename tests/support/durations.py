@@ -32,14 +32,10 @@ REASONS: Final[dict[str, str]] = {
     "tests/property/test_fair_worlds.py": "thirty worlds with all their checks",
     "tests/property/test_restart_equivalence.py": "ninety worlds of old findings, and fifty others",
     "tests/property/test_what_if_comes_true.py": "worlds that are changed and played twice",
-    "tests/project/test_patterns.py": "every pattern of the code against texts that grow",
     "tests/unit/answers/test_fixes_search.py": "a copy of a world for each fix that is named",
-    "tests/unit/support/test_interrupted.py": "each test starts pytest, and workers, to interrupt them",
     "tests/unit/support/test_time_limits.py": "it starts pytest, and three workers, for seven hangs",
     "tests/unit/tools/test_mutants.py": "every fault of a small product, each with processes of its own",
     "tests/unit/webhook/http/test_cost.py": "the dearest review that is known of each kind",
-    "tests/unit/webhook/http/test_slow_clients.py": "hundreds of clients that read and write slowly",
-    "tests/unit/webhook/test_attacked.py": "two attackers for seconds of a webhook's processor",
     "tests/unit/webhook/test_memory.py": "large bodies of many clients at once",
 }
 # Process ids of programs that serve many tests: each test pays for its share, not the last one for all.

@@ -33,6 +33,7 @@ from tests.support.builders import (
 )
 from tests.support.every import every_seed
 from tests.support.load_builders import NOW, condition, make_metric
+from tests.support.searches import cases
 from tests.support.storage_builders import make_claim, make_class, make_csi_node, make_volume
 
 NODES = tuple(f"n{i}" for i in range(5))
@@ -451,7 +452,7 @@ def differing(known: Any, fresh: Any) -> dict[str, Any]:
     }
 
 
-@every_seed(range(12), each=4)
+@every_seed(range(cases(96)), each=4)
 def test_answers_do_not_depend_on_the_history(seed: int) -> None:
     world = World(seed)
     for name in NODES[:3]:
