@@ -17,8 +17,9 @@ from tests.support.faults.stage import SOME, Stage
 pytestmark = pytest.mark.timeout(600)
 
 Record = Callable[[str, int, Losses], None]
-# To write a pod into a kube-apiserver costs twice as much, and its lists come in pages from 500 pods on.
-BACKLOG = {"sandbox": 20000, "kube-apiserver": 5000}
+# To write a pod into a kube-apiserver costs twice as much, and its lists come in pages from 500 pods on: here
+# in four.
+BACKLOG = {"sandbox": 20000, "kube-apiserver": 2000}
 # Seconds until a scheduler knows so many pods.
 KNOWN = 60.0
 

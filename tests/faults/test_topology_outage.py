@@ -20,7 +20,7 @@ from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import SchedulerProcess, create_node, get_pod
 from tests.support.eventually import eventually
 from tests.support.faults.burst import SETTLE_SECONDS, Losses
-from tests.support.faults.outage import noticed, server_down
+from tests.support.faults.outage import cut_off, noticed, server_down
 from tests.support.faults.rules import Call, Gate, Rule, is_binding
 from tests.support.faults.stage import Stage
 from tests.support.sakkara import CONFIG
@@ -41,17 +41,26 @@ CONSTRAINTS = '{"rack": {"type": "pack", "hard": true}, "node": {"type": "spread
 
 @dataclass(frozen=True)
 class Moment:
-    """When the server goes: so many members are bound, the next binding is on its way there or back."""
+    """When the server goes: so many members are bound, the next binding is on its way there or back.
+
+    `restarted`: a real server is killed and starts anew; else it is cut off, the same to its clients.
+    """
 
     sentence: str
     bound: int
     answered: bool = True
+    restarted: bool = False
     killed: bool = False
 
 
 MOMENTS = [
     Moment("API away when one of eight members is bound", 1),
-    Moment("API away when four of eight members are bound, the fifth unanswered", 4, answered=False),
+    Moment(
+        "API away when four of eight members are bound, the fifth unanswered",
+        4,
+        answered=False,
+        restarted=True,
+    ),
     Moment("API away when seven of eight members are bound", 7),
     Moment("API away when three of eight members are bound, the scheduler killed meanwhile", 3, killed=True),
 ]
@@ -183,7 +192,7 @@ def interrupted(story: Story, moment: Moment) -> Losses:
     stage.journal.add(Rule(story.of_late, times=moment.bound), held)
     story.group("late", SIZE)
     eventually(lambda: gate.held, SETTLE_SECONDS, interval=0.01)
-    with server_down(stage), noticed(story.process, "unreachable"):
+    with server_down(stage) if moment.restarted else cut_off(stage), noticed(story.process, "unreachable"):
         stage.journal.clear()
     if moment.killed:
         story.process.end(signal.SIGKILL)

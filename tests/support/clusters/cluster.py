@@ -109,10 +109,9 @@ class Cluster:
         for path in LEFTOVERS:
             if path in keep:
                 continue
-            for item in self._items(path):
-                place, name = item["metadata"].get("namespace"), item["metadata"]["name"]
-                stem, _, plural = path.rpartition("/")
-                self._remove(f"{stem}/namespaces/{place}/{plural}/{name}" if place else f"{path}/{name}")
+            stem, _, plural = path.rpartition("/")
+            for namespace in {item["metadata"].get("namespace") for item in self._items(path)}:
+                self._remove(f"{stem}/namespaces/{namespace}/{plural}" if namespace else path)
 
     def _items(self, path: str) -> Iterator[dict[str, Any]]:
         try:

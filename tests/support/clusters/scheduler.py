@@ -134,12 +134,10 @@ def create_node(
     body = {
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
         "spec": spec,
+        "status": {"allocatable": room, "capacity": room},
     }
     cluster.request("POST", "/api/v1/nodes", body)
     cluster.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": spec.get("taints") or None}})
-    cluster.request(
-        "PATCH", f"/api/v1/nodes/{name}/status", {"status": {"allocatable": room, "capacity": room}}
-    )
 
 
 def await_node(running: SchedulerProcess, name: str) -> None:

@@ -25,13 +25,21 @@ def noticed(process: SchedulerProcess, reason: str) -> Iterator[None]:
 
 
 @contextmanager
-def server_down(stage: Stage) -> Iterator[None]:
-    """No API server in this block: killed where it is a process, else cut off with all that was open."""
-    server, door = stage.ground.server, stage.proxy.door("main")
-    if isinstance(server, FaultPlane):
-        server.kill_apiserver()
+def cut_off(stage: Stage) -> Iterator[None]:
+    """No API server for the schedulers in this block: what was open is broken, and nobody listens."""
+    door = stage.proxy.door("main")
     door.close()
     yield
-    if isinstance(server, FaultPlane):
-        server.start_apiserver()
     door.open()
+
+
+@contextmanager
+def server_down(stage: Stage) -> Iterator[None]:
+    """No API server in this block: killed where it is a process, else cut off."""
+    server = stage.ground.server
+    if isinstance(server, FaultPlane):
+        server.kill_apiserver()
+    with cut_off(stage):
+        yield
+        if isinstance(server, FaultPlane):
+            server.start_apiserver()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -45,12 +46,23 @@ class FaultPlane(ControlPlane):
         await_established(self)
 
     def save(self) -> None:
-        """Keep a copy of what etcd has stored; nothing is served meanwhile."""
-        self._exchange_data(self._data, self._saved)
+        """Keep a copy of what etcd has stored, as a power cut at this moment would leave it."""
+        etcd = self._running["etcd"][0]
+        etcd.send_signal(signal.SIGSTOP)
+        try:
+            _replace(self._saved, self._data)
+        finally:
+            etcd.send_signal(signal.SIGCONT)
 
     def restore(self) -> None:
         """Back to the copy, revisions included: as after a disaster, and with the same simple means."""
-        self._exchange_data(self._saved, self._data)
+        self.kill_apiserver()
+        etcd, binary, flags = self._running["etcd"]
+        etcd.terminate()
+        etcd.wait(60)
+        _replace(self._data, self._saved)
+        self._await("etcd", self._start("etcd", binary, *flags), f"{self.etcd}/health", None)
+        self.start_apiserver()
 
     @property
     def _data(self) -> Path:
@@ -59,16 +71,6 @@ class FaultPlane(ControlPlane):
     @property
     def _saved(self) -> Path:
         return self.folder / "etcd-saved"
-
-    def _exchange_data(self, source: Path, target: Path) -> None:
-        self.kill_apiserver()
-        etcd, binary, flags = self._running["etcd"]
-        etcd.terminate()
-        etcd.wait(60)
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(source, target)
-        self._await("etcd", self._start("etcd", binary, *flags), f"{self.etcd}/health", None)
-        self.start_apiserver()
 
     def compact(self) -> int:
         """Let etcd forget every revision but the newest; which one that is."""
@@ -81,3 +83,9 @@ class FaultPlane(ControlPlane):
         with urllib.request.urlopen(call, timeout=30) as answer:
             found: dict[str, Any] = json.loads(answer.read())
         return found
+
+
+def _replace(target: Path, source: Path) -> None:
+    """Make a folder a copy of another one."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)

@@ -1,7 +1,7 @@
 """A TLS proxy in front of an API server: what passes is written down, and meets faults on demand.
 
 A proxy has doors. Each is a port with a kubeconfig of its own, so that one client can be cut off alone. What
-comes over HTTP/2 goes through the same door once more, as a request of HTTP/1.1, and meets its faults there.
+comes over HTTP/2 meets the same faults as what comes over HTTP/1.1.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import ssl
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
+from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,13 @@ from urllib.parse import parse_qs, urlsplit
 import trustme
 from h2.exceptions import H2Error
 
+from tests.support.clusters.kept_links import LINKS
 from tests.support.clusters.server import Server, write_kubeconfig
 from tests.support.faults.listener import Listener
 from tests.support.faults.rules import Call, Journal, Rule
 from tests.support.faults.store import status_body
 from tests.support.free_port import free_port
-from tests.support.http2.conversation import HTTP_1, HTTP_2, Conversation, Http2Faults, Reply, handed_on
+from tests.support.http2.conversation import HTTP_1, HTTP_2, OWN, Conversation, Http2Faults, Reply
 from tests.support.http2.conversation import Call as SharedCall
 from tests.support.stand_in_server import HOST, StandInHandler
 
@@ -38,16 +40,13 @@ _UPSTREAM_SECONDS = 120.0
 _LOOK_MILLISECONDS = 250
 _MOST_STREAMS = 100
 _AT_ONCE = 32
-_HOP = frozenset({"host", "connection", "transfer-encoding", "keep-alive"})
 
 
 class Proxy:
     """Doors to `server` with one journal. `with Proxy(server, folder) as proxy: proxy.door("first")`."""
 
     def __init__(self, server: Server, folder: Path) -> None:
-        place = urlsplit(server.url)
-        self.upstream = (place.hostname or "", place.port or 0)
-        self.trust = ssl.create_default_context(cafile=str(server.ca_file))
+        self._server = server
         self.token = server.token
         self.journal = Journal()
         self.folder = folder
@@ -69,6 +68,31 @@ class Proxy:
         if name not in self.doors:
             self.doors[name] = Door(self, name, self.context(protocols=protocols))
         return self.doors[name]
+
+    @contextmanager
+    def upstream(self, call: SharedCall) -> Iterator[tuple[HTTPSConnection, HTTPResponse]]:
+        """The server's answer and its connection, which is kept if the block reads the answer to its end.
+
+        Raises OSError where the server breaks off.
+        """
+        place = self._server.url, self._server.ca_file
+        link = LINKS.take(*place, _UPSTREAM_SECONDS)
+        headers = {name: text for name, text in call.fields if name.lower() not in OWN and name[:1] != ":"}
+        try:
+            link.request(call.method, call.path, call.body or None, headers)
+            with closing(link.getresponse()) as answer:
+                yield link, answer
+                whole = answer.isclosed()
+        except HTTPException as broken:
+            link.close()
+            raise ConnectionResetError from broken
+        except BaseException:
+            link.close()
+            raise
+        if whole:
+            LINKS.give_back(*place, link)
+        else:
+            link.close()
 
     def context(
         self, not_after: dt.datetime | None = None, protocols: tuple[str, ...] = (HTTP_2, HTTP_1)
@@ -120,6 +144,26 @@ class Door:
         if self._listener is not None:
             self._listener.break_connections()
 
+    def meet(self, call: SharedCall) -> tuple[Call, Rule | None]:
+        """Write a request down; the fault that it meets."""
+        verb = call.method if call.method != "GET" else "watch" if _is_watch(call) else "list"
+        return self.proxy.journal.meet(self.name, verb, urlsplit(call.path).path, call.body)
+
+    def exchange(self, asked: SharedCall) -> Reply:
+        """The answer to a request that is no watch. Raises OSError where its connection breaks instead."""
+        call, rule = self.meet(asked)
+        if (refusal := _refusal(call, rule)) is not None:
+            return refusal
+        with self.proxy.upstream(asked) as (_, answer):
+            call.status = answer.status
+            reply = _whole(answer)
+        if rule is not None:
+            if (rule.after is not None and not rule.after.wait()) or rule.lose:
+                raise ConnectionResetError
+            time.sleep(rule.delay)
+        call.answered = True
+        return reply
+
 
 class _Listener(Listener):
     def __init__(self, door: Door, port: int, context: ssl.SSLContext) -> None:
@@ -143,15 +187,12 @@ class _Listener(Listener):
     def _hand_on(self, call: SharedCall, done: Callable[[Reply | None], None]) -> None:
         # A door that was closed in the meantime takes nothing.
         with suppress(RuntimeError):
-            self._workers.submit(lambda: done(self._ask_again(call)))
+            self._workers.submit(lambda: done(self._reply(call)))
 
-    def _ask_again(self, call: SharedCall) -> Reply | None:
-        """The answer to the same request of HTTP/1.1 through this door, None if there is none."""
-        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # It is ourselves, whatever certificate is shown to others.
-        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
-        again = HTTPSConnection(HOST, self.port, timeout=_UPSTREAM_SECONDS, context=trust)
-        return handed_on(again, call)
+    def _reply(self, call: SharedCall) -> Reply | None:
+        with suppress(OSError):
+            return self.door.exchange(call)
+        return None
 
 
 def _serve(connection: ssl.SSLSocket, address: Any, listener: _Listener) -> None:
@@ -161,86 +202,76 @@ def _serve(connection: ssl.SSLSocket, address: Any, listener: _Listener) -> None
         _Handler(connection, address, listener)
 
 
+def _is_watch(call: SharedCall) -> bool:
+    watch = parse_qs(urlsplit(call.path).query).get("watch", [""])[0]
+    return call.method == "GET" and watch in ("1", "true")
+
+
+def _refusal(call: Call, rule: Rule | None) -> Reply | None:
+    """A fault's answer in the server's place, None if there is none. Raises OSError where it breaks off."""
+    if rule is None:
+        return None
+    if rule.drop or (rule.before is not None and not rule.before.wait()):
+        raise ConnectionResetError
+    if not rule.status:
+        return None
+    call.status, call.answered = rule.status, True
+    payload = json.dumps(status_body(rule.status, rule.reason, "a fault on demand")).encode()
+    again = [] if rule.retry_after is None else [("retry-after", str(rule.retry_after))]
+    return Reply(rule.status, [("content-type", "application/json"), *again, _length(payload)], payload)
+
+
+def _whole(answer: HTTPResponse) -> Reply:
+    """The server's answer without what is said of its connection."""
+    payload = answer.read()
+    told = [(name.lower(), text) for name, text in answer.getheaders()]
+    kept = [(name, text) for name, text in told if name not in OWN]
+    return Reply(answer.status, [*kept, _length(payload)], payload)
+
+
+def _length(payload: bytes) -> tuple[str, str]:
+    return "content-length", str(len(payload))
+
+
 class _Handler(StandInHandler):
     server: _Listener
 
-    def setup(self) -> None:
-        super().setup()
-        proxy = self.server.door.proxy
-        host, port = proxy.upstream
-        self.upstream = HTTPSConnection(host, port, timeout=_UPSTREAM_SECONDS, context=proxy.trust)
-
-    def finish(self) -> None:
-        self.upstream.close()
-        super().finish()
-
     def _serve(self) -> None:
-        door = self.server.door
-        url = urlsplit(self.path)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        verb = self.command
-        if verb == "GET":
-            watch = parse_qs(url.query).get("watch", [""])[0]
-            verb = "watch" if watch in ("1", "true") else "list"
-        call, rule = door.proxy.journal.meet(door.name, verb, url.path, body)
+        call = SharedCall(self.command, self.path, self.headers.items(), body)
         self.close_connection = True
-        if rule is not None:
-            if rule.before is not None and not rule.before.wait():
-                return
-            if rule.drop:
-                return
-            if rule.status:
-                self._refuse(call, rule)
-                return
-        try:
-            answer = self._ask(body)
-        except (OSError, HTTPException):
-            # As the server's connection breaks, so does the client's.
-            return
-        call.status = answer.status
-        with closing(answer):
-            if verb == "watch" and answer.status == 200:
-                self._stream(answer, rule)
+        with suppress(OSError):
+            if _is_watch(call):
+                self._watch(call)
             else:
-                self._pass_on(call, answer, rule)
+                self._send(self.server.door.exchange(call))
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
 
-    def _ask(self, body: bytes) -> HTTPResponse:
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
-        self.upstream.request(self.command, self.path, body or None, headers)
-        return self.upstream.getresponse()
-
-    def _refuse(self, call: Call, rule: Rule) -> None:
-        call.status = rule.status
-        payload = json.dumps(status_body(rule.status, rule.reason, "a fault on demand")).encode()
-        extra = {} if rule.retry_after is None else {"Retry-After": str(rule.retry_after)}
-        self._send(rule.status, payload, {"Content-Type": "application/json", **extra})
-        call.answered = True
-
-    def _pass_on(self, call: Call, answer: HTTPResponse, rule: Rule | None) -> None:
-        payload = answer.read()
-        if rule is not None:
-            if rule.after is not None and not rule.after.wait():
-                return
-            if rule.lose:
-                return
-            time.sleep(rule.delay)
-        kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
-        kept.pop("Content-Length", None)
-        self._send(answer.status, payload, kept)
-        call.answered = True
-
-    def _send(self, status: int, payload: bytes, headers: dict[str, str]) -> None:
-        self.send_response_only(status)
-        for name, value in headers.items():
+    def _send(self, reply: Reply) -> None:
+        self.send_response_only(reply.status)
+        for name, value in reply.fields:
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
-        self.wfile.write(payload)
+        self.wfile.write(reply.body)
         self.close_connection = False
 
-    def _stream(self, answer: HTTPResponse, rule: Rule | None) -> None:
+    def _watch(self, asked: SharedCall) -> None:
+        door = self.server.door
+        call, rule = door.meet(asked)
+        if (refusal := _refusal(call, rule)) is not None:
+            self._send(refusal)
+            return
+        with door.proxy.upstream(asked) as (link, answer):
+            call.status = answer.status
+            if answer.status == HTTPStatus.OK:
+                self._stream(link, answer, rule)
+            else:
+                self._send(_whole(answer))
+            # Somebody may still be about to break it.
+            link.close()
+
+    def _stream(self, link: HTTPSConnection, answer: HTTPResponse, rule: Rule | None) -> None:
         self.send_response_only(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
@@ -248,7 +279,7 @@ class _Handler(StandInHandler):
         for line in rule.lines if rule else ():
             self._chunk(line)
         ended = threading.Event()
-        threading.Thread(target=self._await_hang_up, args=(ended,), daemon=True).start()
+        threading.Thread(target=self._await_hang_up, args=(link.sock, ended), daemon=True).start()
         left = rule.cut_after if rule else None
         try:
             while line := answer.readline():
@@ -257,21 +288,17 @@ class _Handler(StandInHandler):
                 self._chunk(line)
                 left = left if left is None else left - 1
             self.wfile.write(b"0\r\n\r\n")
-        except (OSError, HTTPException):
-            return
         finally:
             ended.set()
 
-    def _await_hang_up(self, ended: threading.Event) -> None:
+    def _await_hang_up(self, upstream: socket.socket, ended: threading.Event) -> None:
         """A client that leaves its watch ends it at the server too."""
         look = select.poll()
         look.register(self.connection, select.POLLRDHUP)
         while not ended.is_set():
             if look.poll(_LOOK_MILLISECONDS):
-                raw = self.upstream.sock
-                if raw is not None:
-                    with suppress(OSError):
-                        socket.socket.shutdown(raw, socket.SHUT_RDWR)
+                with suppress(OSError):
+                    socket.socket.shutdown(upstream, socket.SHUT_RDWR)
                 return
 
     def _chunk(self, data: bytes) -> None:

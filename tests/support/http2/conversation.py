@@ -26,7 +26,7 @@ HTTP_1, HTTP_2 = "http/1.1", "h2"
 _CHUNK = 1 << 16
 _SECONDS = 10.0
 # Fields of one connection, and those that are told anew.
-_OWN = frozenset(("host", "connection", "transfer-encoding", "keep-alive", "content-length"))
+OWN = frozenset(("host", "connection", "transfer-encoding", "keep-alive", "content-length"))
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Reply:
 
 def handed_on(connection: HTTPConnection, call: Call) -> Reply | None:
     """The answer to the same request over HTTP/1.1, None if there is none. Closes the connection."""
-    headers = {name: text for name, text in call.fields if name.lower() not in _OWN and name[:1] != ":"}
+    headers = {name: text for name, text in call.fields if name.lower() not in OWN and name[:1] != ":"}
     try:
         connection.request(call.method, call.path, call.body or None, headers)
         answer = connection.getresponse()
@@ -59,7 +59,7 @@ def handed_on(connection: HTTPConnection, call: Call) -> Reply | None:
         return None
     finally:
         connection.close()
-    fields = [(name.lower(), text) for name, text in answer.getheaders() if name.lower() not in _OWN]
+    fields = [(name.lower(), text) for name, text in answer.getheaders() if name.lower() not in OWN]
     return Reply(answer.status, [*fields, ("content-length", str(len(body)))], body)
 
 

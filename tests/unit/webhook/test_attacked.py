@@ -16,7 +16,7 @@ from tests.support.webhooks.attackers import attacked
 from tests.support.webhooks.clients import Asker
 
 REVIEW = envelope(pod(500))
-ANSWERS = 80
+ANSWERS = 200
 # Of the processor, for an answer and for what attackers had meanwhile.
 MOST_SECONDS = 0.05
 
