@@ -9,7 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from tests.support.clusters.cluster import Cluster
-from tests.support.clusters.scheduler import create_quota
-from tests.support.clusters.server import RequestFailed
+from tests.support.clusters.scheduler import create_node, create_quota
+from tests.support.clusters.server import RequestFailed, Server
 from tests.support.clusters.service_proxy import ServiceProxy
 from tests.support.eventually import eventually
 from tests.support.webhooks.clients import HEAD, SLOW, Asker, half_body
@@ -100,14 +100,12 @@ class Replicas:
         return http.client.HTTPSConnection("127.0.0.1", target, timeout=30, context=self.context())
 
 
-@pytest.fixture
-def replicas(cluster: Cluster, tmp_path: Path) -> Iterator[Replicas]:
-    cluster.request("POST", "/api/v1/nodes", {"metadata": {"name": "big"}})
-    allocatable = {"cpu": "8", "memory": "8Gi"}
-    status = {"status": {"allocatable": allocatable, "capacity": allocatable}}
-    cluster.request("PATCH", "/api/v1/nodes/big/status", status)
+@contextmanager
+def one_replica(cluster: Cluster, folder: Path) -> Iterator[Replicas]:
+    """A first replica that is asked; it and those that came after it end with the block."""
+    create_node(cluster, "big", "8")
     with ServiceProxy() as service:
-        made = Replicas(cluster, tmp_path, service)
+        made = Replicas(cluster, folder, service)
         try:
             made.start()
             await_asked(cluster, made.namespace)
@@ -115,6 +113,23 @@ def replicas(cluster: Cluster, tmp_path: Path) -> Iterator[Replicas]:
         finally:
             for replica in made.running:
                 replica.kill()
+
+
+@pytest.fixture
+def replicas(cluster: Cluster, tmp_path: Path) -> Iterator[Replicas]:
+    """Replicas of a test that starts more, and ends some."""
+    with one_replica(cluster, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def lone(server: Server, kubectl: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    """One replica that lives through all kinds of clients."""
+    # Not `cluster`, which takes its registration away after each test.
+    own = Cluster(server, kubectl, "lone")
+    with one_replica(own, tmp_path_factory.mktemp("lone")) as made:
+        yield made
+    own.clean()
 
 
 def ask(cluster: Cluster, namespace: str, low: int = 1) -> int:
@@ -329,32 +344,30 @@ def found(replicas: Replicas) -> int:
 
 
 @pytest.mark.parametrize("kind", SLOW[:-1])
-def test_slow_clients_fail_no_creation(
-    replicas: Replicas, kind: Callable[[int, ssl.SSLContext], socket]
-) -> None:
-    port, context = replicas.running[0].port, replicas.context()
+def test_slow_clients_fail_no_creation(lone: Replicas, kind: Callable[[int, ssl.SSLContext], socket]) -> None:
+    port, context = lone.running[0].port, lone.context()
     with ExitStack() as opened:
         for _ in range(64):
             opened.enter_context(kind(port, context))
-        found = [ask(replicas.cluster, replicas.namespace, low) for low in (1, 9) * 10]
+        found = [ask(lone.cluster, lone.namespace, low) for low in (1, 9) * 10]
     assert found == [201, 403] * 10
 
 
-def test_more_slow_clients_than_workers_are_survived(replicas: Replicas) -> None:
-    port, context = replicas.running[0].port, replicas.context()
+def test_more_slow_clients_than_workers_are_survived(lone: Replicas) -> None:
+    port, context = lone.running[0].port, lone.context()
     with ExitStack() as opened:
         for _ in range(200):
             opened.enter_context(half_body(port, context))
-        eventually(lambda: ask(replicas.cluster, replicas.namespace, 9) == 403, timeout=90)
-        found = [ask(replicas.cluster, replicas.namespace, low) for low in (1, 9) * 10]
+        eventually(lambda: ask(lone.cluster, lone.namespace, 9) == 403, timeout=90)
+        found = [ask(lone.cluster, lone.namespace, low) for low in (1, 9) * 10]
     assert found == [201, 403] * 10
 
 
-def oversized(replicas: Replicas, *, chunked: bool) -> int:
+def oversized(lone: Replicas, *, chunked: bool) -> int:
     """The status for a body of 300 MB, as much of it as is taken."""
     piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n" if chunked else b"x" * 0x10000
     header = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % (300 << 20)
-    with closing(replicas.connect(replicas.running[0].port)) as link:
+    with closing(lone.connect(lone.running[0].port)) as link:
         link.connect()
         link.sock.sendall(HEAD + header + b"\r\n\r\n")
         with suppress(OSError):
@@ -366,17 +379,17 @@ def oversized(replicas: Replicas, *, chunked: bool) -> int:
         return response.status
 
 
-def test_oversized_bodies_take_no_memory(replicas: Replicas) -> None:
-    replica = replicas.running[0]
+def test_oversized_bodies_take_no_memory(lone: Replicas) -> None:
+    replica = lone.running[0]
     before = replica.resident()
-    assert [oversized(replicas, chunked=chunked) for chunked in (False, True) * 3] == [413] * 6
+    assert [oversized(lone, chunked=chunked) for chunked in (False, True) * 3] == [413] * 6
     assert replica.resident() - before <= 20 << 20
-    assert ask(replicas.cluster, replicas.namespace, 9) == 403
+    assert ask(lone.cluster, lone.namespace, 9) == 403
 
 
-def test_logs_are_json_throughout(replicas: Replicas) -> None:
-    replica = replicas.running[0]
-    assert ask(replicas.cluster, replicas.namespace, 9) == 403
+def test_logs_are_json_throughout(lone: Replicas) -> None:
+    replica = lone.running[0]
+    assert ask(lone.cluster, lone.namespace, 9) == 403
 
     def refusals() -> list[dict[str, Any]]:
         # The log is written in the background; what is written of a line so far is none yet.
