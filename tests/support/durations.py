@@ -28,7 +28,7 @@ COLLECTION: Final = "collection_seconds"
 REASONS: Final[dict[str, str]] = {
     "tests/e2e/demo/test_story.py": "the whole demo, chapter by chapter",
     "tests/property/test_fair_worlds.py": "thirty worlds with all their checks",
-    "tests/property/test_restart_equivalence.py": "ninety worlds of old findings, and fifty others",
+    "tests/property/test_restart_equivalence.py": "random worlds, beside a fresh scheduler after every step",
     "tests/property/test_what_if_comes_true.py": "worlds that are changed and played twice",
     "tests/unit/answers/test_fixes_search.py": "a copy of a world for each fix that is named",
     "tests/unit/support/test_time_limits.py": "it starts pytest, and three workers, for seven hangs",
