@@ -54,9 +54,9 @@ test: $(READY) ## in minutes: what computes, a sixteenth of the random searches,
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@MUSTER_SEARCH_PART=16 $(TWICE) $(POOLS) --smoke -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
 
-test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=4: a quarter of the cases
+test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=N: one case in N
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=$(or $(PART),1) $(TWICE) -n 4 $(SEARCHES)
+	@MUSTER_SEARCH_PART=$(or $(PART),1) $(TWICE) -n 4 --searches $(SEARCHES)
 
 test-sandbox: $(READY) ## all tests of the sandbox, and all end-to-end stories on it: make test plays a smoke of each; PART=, STORIES=
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)

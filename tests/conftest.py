@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import smoke, tls_socket
+from tests.support import searches, smoke, tls_socket
 from tests.support.case_ids import case_id, nameless
 from tests.support.clusters.server import NEWEST, SERVERS
 from tests.support.day_seeds import NewFindings
@@ -23,7 +23,6 @@ from tests.support.extent import LeftOut, left_out
 from tests.support.interrupted import Interruption
 from tests.support.pools import OwnPool, Pools
 from tests.support.run_progress import RunProgress, own_console
-from tests.support.searches import PART, cases
 from tests.support.time_limits import TimeLimits
 
 END_TO_END = "tests/e2e/"
@@ -42,7 +41,7 @@ settings.register_profile(
     "muster",
     deadline=None,
     derandomize=True,
-    max_examples=cases(100),
+    max_examples=searches.cases(100),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("muster")
@@ -59,6 +58,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         smoke.OPTION,
         action="store_true",
         help="of a file that has tests marked as smoke, play only these",
+    )
+    parser.addoption(
+        searches.OPTION,
+        action="store_true",
+        help="play only what make test shortens or leaves out: searches and long tests",
     )
 
 
@@ -96,12 +100,15 @@ def _configure_run(config: pytest.Config) -> None:
 def _left_out_lines(config: pytest.Config) -> Iterator[str]:
     for item in config.stash[LEFT_OUT]:
         yield f"{item.what}: {item.why}"
-    if PART > 1:
-        yield f"all but one case in {PART} of the random searches: they take minutes (make test-searches)"
+    if searches.PART > 1:
+        part = f"all but one case in {searches.PART}"
+        yield f"{part} of the random searches: they take minutes (make test-searches)"
     if config.getoption("markexpr") == "not long":
         yield "tests marked as long: each takes many seconds (make test-searches, make test-sandbox)"
     if config.getoption(smoke.OPTION):
         yield smoke.LEFT_OUT
+    if config.getoption(searches.OPTION):
+        yield searches.LEFT_OUT
     ignored = config.getoption("ignore") or ()
     if "tests/faults" in ignored:
         yield "tests/faults: it takes minutes, and stops and kills programs (make test-faults)"
@@ -121,9 +128,10 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption(smoke.OPTION):
-        items[:], others = smoke.choose(items)
-        config.hook.pytest_deselected(items=others)
+    for selection in (smoke, searches):
+        if config.getoption(selection.OPTION):
+            items[:], others = selection.choose(items)
+            config.hook.pytest_deselected(items=others)
     faults = nameless(items)
     for item in items:
         if item.nodeid in faults:

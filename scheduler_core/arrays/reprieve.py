@@ -1,4 +1,5 @@
-"""Reprieve: the order in which victims are given back, and the reduction of a set to what is needed."""
+"""Reprieve: the order in which victims are given back, the reduction of a set to what is needed,
+and the largest number for which something holds."""
 
 from __future__ import annotations
 
@@ -41,3 +42,15 @@ def minimal_subset(order: Sequence[int], enough: Callable[[frozenset[int]], bool
 
     leave_out(order)
     return chosen
+
+
+def largest(most: int, holds: Callable[[int], bool]) -> int:
+    """The largest number up to `most` for which `holds`, 0 for none; it holds for all smaller ones."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low

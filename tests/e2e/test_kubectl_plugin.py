@@ -108,7 +108,8 @@ def teams(cluster: Cluster) -> tuple[str, str]:
 def test_the_table_tells_who_borrows_from_whom(teams: tuple[str, str], kube: Callable[..., Run]) -> None:
     first, second = teams
     done = kube("elasticquota", "get", "-A", "-o", "wide")
-    assert (done.returncode, done.stderr) == (0, "")
+    # Some seconds after a quota was made, a note says that no scheduler enforces it: here none runs.
+    assert (done.returncode, done.stderr.count("is not enforced")) == (0, done.stderr.count("\n"))
     header, *rows = done.stdout.splitlines()
     columns = "NAMESPACE NAME RESOURCE USED MIN MAX HARD BORROWED LENT RESERVED RECLAIMABLE PENDING"
     wide = "WEIGHT SHARE ENTITLED ABOVEMAX RECLAIMED HELD KEPT AGE"

@@ -1,6 +1,7 @@
 """Every manifest of the documents that Muster follows, with real kubectl and under the names it has there.
 
-The files are those of `examples/seeds`; each test plays what the document says of them.
+The files are those of `examples/seeds`; each test plays what the document says of them. Stories share the
+cluster of a server, and a test takes away what it made.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from scheduler_core.app.__main__ import main as scheduler
 from tests.support.clusters.stack import SIGNS, started
 from tests.support.eventually import eventually
 
@@ -25,7 +29,15 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long]
 SEEDS = Path(__file__).parents[2] / "examples" / "seeds"
 WAIT = 60.0
 LINT = "from kubectl_plugin.elasticquota import main; main()"
+NODES = [f"node-{number}" for number in range(6)]
+NAMESPACES = ("test", "quota1", "quota2", "quota3", "sakkara")
 HEADER = "apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration\n"
+T = TypeVar("T")
+
+
+def soon(probe: Callable[[], T]) -> T:
+    """As `eventually`; each question is a kubectl, which costs more than what it asks for."""
+    return eventually(probe, timeout=WAIT, interval=0.5)
 
 
 class Hands:
@@ -49,7 +61,7 @@ class Hands:
 
         What the webhook has no time for it leaves out.
         """
-        assert eventually(lambda: words in self(f"{line} --dry-run=server"), timeout=WAIT)
+        assert soon(lambda: words in self(f"{line} --dry-run=server"))
         self(line)
 
     def items(self, line: str) -> list[dict[str, Any]]:
@@ -75,73 +87,90 @@ def cluster(kubectl: Path, tmp_path: Path, served_by: str, *args: str, **more: A
         yield Hands(kubectl, kubeconfig)
 
 
-def test_the_sample_of_a_quota(tmp_path: Path, served_by: str, kubectl: Path) -> None:
-    with cluster(kubectl, tmp_path, served_by, "--node-gpus=2", nodes=5) as run:
-        run("create namespace test")
-        run("apply -f capacity/sample-quota.yaml")
-        spec = json.loads(run("get eq -n test test -o json"))["spec"]
-        assert spec["min"] == {"cpu": 10, "memory": "20Gi", "nvidia.com/gpu": 1}
-        assert spec["max"] == {"cpu": 20, "memory": "40Gi", "nvidia.com/gpu": 2}
+@pytest.fixture(scope="module")
+def shared(kubectl: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Hands]]:
+    """The cluster of a server: six nodes of two CPUs and eight GPUs."""
+    with ExitStack() as running:
+
+        @cache
+        def of(served_by: str) -> Hands:
+            folder = tmp_path_factory.mktemp("shared")
+            shape = ("--node-cpu=2", "--node-gpus=8")
+            hands = running.enter_context(cluster(kubectl, folder, served_by, *shape, nodes=len(NODES)))
+            for name in NAMESPACES:
+                hands(f"create namespace {name}")
+            return hands
+
+        yield of
 
 
-def test_a_more_important_pod_takes_nothing_from_another_namespace(
-    tmp_path: Path, served_by: str, kubectl: Path
-) -> None:
-    with cluster(kubectl, tmp_path, served_by, nodes=1) as run:
-        for number in (1, 2, 3):
-            run(f"create namespace quota{number}")
-            run(f"apply -f capacity/one-namespace-1-quota{number}.yaml")
-        # The name is the scheduler's own, so nothing is said against it.
-        assert "Warning" not in run("apply -f capacity/one-namespace-2-deployment.yaml")
-        assert eventually(lambda: run.nodes_of("quota1") == ["node-0"], timeout=WAIT)
-        run("apply -f capacity/one-namespace-3-priority-class.yaml")
-        run("apply -f capacity/one-namespace-4-deployment.yaml")
-        assert eventually(lambda: "exceeds sum(min)=1" in run.messages("quota2"), timeout=WAIT)
-        (waiting,) = run.items("pods -n quota2")
-        assert waiting["spec"]["priority"] == 1_000_000
-        assert (run.nodes_of("quota1"), run.nodes_of("quota2")) == (["node-0"], [""])
-        events = run.items("events -n quota2 --field-selector reason=FailedScheduling")
-        assert {event["reportingComponent"] for event in events} <= {"capacityscheduler"}
+@pytest.fixture
+def run(shared: Callable[[str], Hands], served_by: str) -> Iterator[Hands]:
+    """Somebody on that cluster, with nothing left of what others did."""
+    hands = shared(served_by)
+    yield hands
+    hands(f"uncordon {' '.join(NODES)}")
+    hands("delete deployments,jobs,pods --all --all-namespaces --force --grace-period=0")
+    hands("delete configmap group-a -n default --ignore-not-found")
+    hands("delete configmap cluster-topology-configmap -n sakkara --ignore-not-found")
+    # A quota that pods still use is not deleted.
+    soon(lambda: "denied" not in hands("delete elasticquotas --all --all-namespaces", check=False))
+    assert soon(lambda: not hands.items("pods,elasticquotas -A"))
 
 
-def test_two_borrowers_on_two_nodes_go_for_one_pod(tmp_path: Path, served_by: str, kubectl: Path) -> None:
-    with cluster(kubectl, tmp_path, served_by, "--node-cpu=2") as run:
-        for number in (1, 2):
-            run(f"create namespace quota{number}")
-            run(f"apply -f capacity/across-nodes-1-quota{number}.yaml")
-        run("apply -f capacity/across-nodes-2-deployment.yaml")
-        assert eventually(lambda: run.nodes_of("quota1") == ["node-0", "node-1"], timeout=WAIT)
-        run("apply -f capacity/across-nodes-3-deployment.yaml")
-        assert eventually(lambda: run.nodes_of("quota2") in (["node-0"], ["node-1"]), timeout=WAIT)
-        assert eventually(lambda: run.nodes_of("quota1") == ["", ""], timeout=WAIT)
+def test_the_sample_of_a_quota(run: Hands) -> None:
+    run("apply -f capacity/sample-quota.yaml")
+    spec = json.loads(run("get eq -n test test -o json"))["spec"]
+    assert spec["min"] == {"cpu": 10, "memory": "20Gi", "nvidia.com/gpu": 1}
+    assert spec["max"] == {"cpu": 20, "memory": "40Gi", "nvidia.com/gpu": 2}
 
 
-def test_the_job_of_eight(tmp_path: Path, served_by: str, kubectl: Path) -> None:
-    with cluster(kubectl, tmp_path, served_by, "--node-gpus=8", nodes=6) as run:
-        run("create namespace sakkara")
-        run("create -f topology/cluster-topology.yaml")
-        run("create -f topology/group-a.yaml")
-        run("create -f topology/job.yaml")
-        placed_in_the_document(run)
+def test_a_more_important_pod_takes_nothing_from_another_namespace(run: Hands) -> None:
+    run(f"cordon {' '.join(NODES[1:])}")
+    for number in (1, 2, 3):
+        run(f"apply -f capacity/one-namespace-1-quota{number}.yaml")
+    # The name is the scheduler's own, so nothing is said against it.
+    assert "Warning" not in run("apply -f capacity/one-namespace-2-deployment.yaml")
+    assert soon(lambda: run.nodes_of("quota1") == ["node-0"])
+    run("apply -f capacity/one-namespace-3-priority-class.yaml")
+    run("apply -f capacity/one-namespace-4-deployment.yaml")
+    assert soon(lambda: "exceeds sum(min)=1" in run.messages("quota2"))
+    (waiting,) = run.items("pods -n quota2")
+    assert waiting["spec"]["priority"] == 1_000_000
+    assert (run.nodes_of("quota1"), run.nodes_of("quota2")) == (["node-0"], [""])
+    events = run.items("events -n quota2 --field-selector reason=FailedScheduling")
+    assert {event["reportingComponent"] for event in events} <= {"capacityscheduler"}
 
 
-def test_applied_without_its_label_the_group_says_what_helps(
-    tmp_path: Path, served_by: str, kubectl: Path
-) -> None:
-    with cluster(kubectl, tmp_path, served_by, "--node-gpus=8", nodes=6) as run:
-        run("create namespace sakkara")
-        run("apply --server-side -f topology/cluster-topology.yaml")
-        run.warned("apply -f topology/group-a.yaml", "Warning: ConfigMap default/group-a has the data")
-        run("create -f topology/job.yaml")
-        helps = "kubectl label configmap -n default group-a sakkara.group="
-        assert eventually(lambda: f"`{helps}` adds it" in run.messages("default"), timeout=WAIT)
-        run(helps.removeprefix("kubectl "))
-        placed_in_the_document(run)
+def test_two_borrowers_on_two_nodes_go_for_one_pod(run: Hands) -> None:
+    run(f"cordon {' '.join(NODES[2:])}")
+    for number in (1, 2):
+        run(f"apply -f capacity/across-nodes-1-quota{number}.yaml")
+    run("apply -f capacity/across-nodes-2-deployment.yaml")
+    assert soon(lambda: run.nodes_of("quota1") == ["node-0", "node-1"])
+    run("apply -f capacity/across-nodes-3-deployment.yaml")
+    assert soon(lambda: run.nodes_of("quota2") in (["node-0"], ["node-1"]))
+    assert soon(lambda: run.nodes_of("quota1") == ["", ""])
 
 
-def test_a_pod_for_a_scheduler_that_nobody_runs_is_warned_of(
-    tmp_path: Path, served_by: str, kubectl: Path
-) -> None:
+def test_the_job_of_eight(run: Hands) -> None:
+    run("create -f topology/cluster-topology.yaml")
+    run("create -f topology/group-a.yaml")
+    run("create -f topology/job.yaml")
+    placed_in_the_document(run)
+
+
+def test_applied_without_its_label_the_group_says_what_helps(run: Hands) -> None:
+    run("apply --server-side -f topology/cluster-topology.yaml")
+    run.warned("apply -f topology/group-a.yaml", "Warning: ConfigMap default/group-a has the data")
+    run("create -f topology/job.yaml")
+    helps = "kubectl label configmap -n default group-a sakkara.group="
+    assert soon(lambda: f"`{helps}` adds it" in run.messages("default"))
+    run(helps.removeprefix("kubectl "))
+    placed_in_the_document(run)
+
+
+def test_a_pod_for_a_scheduler_that_nobody_runs_is_warned_of(tmp_path: Path, run: Hands) -> None:
     def pod(name: str, scheduler: str) -> str:
         file = tmp_path / f"{name}.yaml"
         spec = {"schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}]}
@@ -149,24 +178,23 @@ def test_a_pod_for_a_scheduler_that_nobody_runs_is_warned_of(
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}))
         return str(file)
 
-    with cluster(kubectl, tmp_path, served_by) as run:
-        (lease,) = (
-            lease["metadata"]["annotations"]["muster.dev/serves"]
-            for lease in run.items("leases -n kube-system")
-            if lease["metadata"]["name"] == "muster-scheduler"
-        )
-        assert lease == "muster-scheduler,capacityscheduler,sakkara,koord-scheduler,default-scheduler"
-        words = "Warning: spec.schedulerName=ghost: no scheduler of that name is seen"
-        run.warned(f"create -f {pod('ghostly', 'ghost')}", words)
-        noted = "spec.schedulerName=ghost: no running scheduler of that name was found, so these pods wait: "
-        assert f"{noted}default/ghostly" in lint(run.kubeconfig)
-        for number, name in enumerate(("sakkara", "koord-scheduler", "default-scheduler")):
-            assert "Warning" not in run(f"create -f {pod(f'quiet-{number}', name)}")
-        run("create deployment other -n kube-system --image=i")
-        assert "Warning" not in run(f"create -f {pod('quiet', 'other')}")
-        run.warned("apply -f topology/group-a.yaml", "Warning: ConfigMap default/group-a has the data")
-        words = "Warning: ConfigMap default/group-a lacks the label sakkara.group"
-        run.warned(f"create -f {pod('member', 'sakkara')}", words)
+    (lease,) = (
+        lease["metadata"]["annotations"]["muster.dev/serves"]
+        for lease in run.items("leases -n kube-system")
+        if lease["metadata"]["name"] == "muster-scheduler"
+    )
+    assert lease == "muster-scheduler,capacityscheduler,sakkara,koord-scheduler,default-scheduler"
+    words = "Warning: spec.schedulerName=ghost: no scheduler of that name is seen"
+    run.warned(f"create -f {pod('ghostly', 'ghost')}", words)
+    noted = "spec.schedulerName=ghost: no running scheduler of that name was found, so these pods wait: "
+    assert f"{noted}default/ghostly" in lint(run.kubeconfig)
+    for number, name in enumerate(("sakkara", "koord-scheduler", "default-scheduler")):
+        assert "Warning" not in run(f"create -f {pod(f'quiet-{number}', name)}")
+    run("create deployment other -n kube-system --image=i")
+    assert "Warning" not in run(f"create -f {pod('quiet', 'other')}")
+    run.warned("apply -f topology/group-a.yaml", "Warning: ConfigMap default/group-a has the data")
+    words = "Warning: ConfigMap default/group-a lacks the label sakkara.group"
+    run.warned(f"create -f {pod('member', 'sakkara')}", words)
 
 
 def lint(kubeconfig: Path) -> str:
@@ -179,9 +207,7 @@ def lint(kubeconfig: Path) -> str:
 def placed_in_the_document(run: Hands) -> None:
     """The group is where the document draws it, and says so in the fields that the document shows."""
     # The controller creates the pods of the Job one by one.
-    placed = eventually(
-        lambda: found if len(found := run.nodes_of("default")) == 8 and all(found) else None, timeout=WAIT
-    )
+    placed = soon(lambda: found if len(found := run.nodes_of("default")) == 8 and all(found) else None)
     nodes = Counter(placed)
     assert sorted(nodes.values()) == [2, 3, 3]
     assert set(nodes) == {"node-0", "node-1", "node-2"}
@@ -190,7 +216,7 @@ def placed_in_the_document(run: Hands) -> None:
         found: dict[str, str] = json.loads(run("get configmap group-a -o json"))["data"]
         return found
 
-    assert eventually(lambda: data().get("status") == "Bound", timeout=WAIT)
+    assert soon(lambda: data().get("status") == "Bound")
     assert set(part("group-a-placed", "data")) | set(part("group-a-timing", "data")) <= set(data())
     labels = [pod["metadata"]["labels"] for pod in run.items("pods")]
     assert all(set(part("pod-placed", "metadata")["labels"]) <= set(found) for found in labels)
@@ -207,12 +233,8 @@ def test_the_configuration_runs_and_its_deployment_is_taken(
 ) -> None:
     config = tmp_path / "sakkara.yaml"
     config.write_text(part("scheduler-config", "data")["config.yaml"])
-    told = subprocess.run(
-        [sys.executable, "-m", "scheduler_core.app", "config", "validate", str(config)],
-        capture_output=True,
-        text=True,
-    )
-    assert told.stdout.endswith("valid (kubescheduler.config.k8s.io/v1; profiles: sakkara)\n"), told.stderr
+    told = CliRunner().invoke(scheduler, ["config", "validate", str(config)])
+    assert told.output.endswith("valid (kubescheduler.config.k8s.io/v1; profiles: sakkara)\n")
     # Without leader election there is no lease that shows that it is at work.
     options = {"nodes": 6, "signs": SIGNS[:2]}
     with cluster(kubectl, tmp_path, served_by, f"--config={config}", "--node-gpus=8", **options) as run:
@@ -241,7 +263,6 @@ def test_parts_of_a_configuration(tmp_path: Path, version: str, name: str, meant
         text = text.replace("hadPodAffinityWeight: <value>", "hardPodAffinityWeight: 1")
     file = tmp_path / "config.yaml"
     file.write_text(HEADER.format(version=version) + text)
-    command = [sys.executable, "-m", "scheduler_core.app", "config", "validate", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode == 0) is (said == "valid"), done.stdout + done.stderr
-    assert said in done.stdout + done.stderr
+    done = CliRunner().invoke(scheduler, ["config", "validate", str(file)])
+    assert (done.exit_code == 0) is (said == "valid"), done.output
+    assert said in done.output

@@ -2,7 +2,8 @@
 
 A pattern is tried with texts made of what it is made of: each of its letters and each of its repeated parts,
 again and again, with a tail that fails. Ten times the length may cost ten times as much; what counts is the
-processor's time, the best of several, above a floor for noise.
+processor's time, the best of several, above a floor for noise. The longest text is left out where its cost
+would stay below the floor, even if it grew with the square of the length.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("webhook", "scheduler_core", "kubectl_plugin")
 METHODS: Final = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 OTHER_ENGINES: Final = {"regex", "re2", "fnmatch", "sre_compile", "sre_parse"}
-LADDER: Final = (15, 20, 25, 100, 1_000, 10_000)
+SHORT: Final = 1_000
 GROWTH: Final = 10
+# Small steps where bad patterns get slow: the next longer text would take them seconds.
+LADDER: Final = (15, 20, 22, 25, 100, SHORT, 3 * SHORT, GROWTH * SHORT)
 FLOOR_SECONDS: Final = 0.005
 # For a hundred characters, and for as many as there are.
-TOO_SLOW_SECONDS: Final = (0.05, 0.5)
+TOO_SLOW_SECONDS: Final = (0.05, 0.25)
 TRIES: Final = 5
 PAIRS: Final = 24
 TAILS: Final = ("", "\x00", "!", "\n")
@@ -213,14 +216,14 @@ def families(pattern: Pattern) -> Iterator[tuple[str, str, str]]:
                 yield head, piece, tail
 
 
-def seconds(action: Callable[[], object], tries: int = TRIES) -> float:
-    """Processor time of this thread, the best of several."""
+def seconds(action: Callable[[], object], little: float) -> float:
+    """Processor time of this thread, the best of several; the first that is as little as that, or much."""
     best = float("inf")
-    for _ in range(tries):
+    for _ in range(TRIES):
         began = time.thread_time()
         action()
         best = min(best, time.thread_time() - began)
-        if best < FLOOR_SECONDS / GROWTH or best > max(TOO_SLOW_SECONDS):
+        if best < little or best > max(TOO_SLOW_SECONDS):
             break
     return best
 
@@ -230,12 +233,15 @@ def slow(ask: Callable[[str], object], head: str, piece: str, tail: str) -> str:
     costs: dict[int, float] = {}
     for length in LADDER:
         text = head + (piece * length)[:length] + tail
-        costs[length] = seconds(lambda text=text: ask(text))  # type: ignore[misc]
+        little = FLOOR_SECONDS if length > SHORT else FLOOR_SECONDS / GROWTH
+        costs[length] = seconds(lambda text=text: ask(text), little)  # type: ignore[misc]
         if costs[length] > TOO_SLOW_SECONDS[length > 100]:
             return f"{length} characters of {piece!r} before {tail!r}: {costs[length]:.2f} s"
-    if costs[LADDER[-1]] <= GROWTH * costs[LADDER[-2]] + FLOOR_SECONDS:
+        if length == SHORT and costs[length] * GROWTH**2 < FLOOR_SECONDS:
+            return ""
+    if costs[LADDER[-1]] <= GROWTH * costs[SHORT] + FLOOR_SECONDS:
         return ""
-    ratio = costs[LADDER[-1]] / max(costs[LADDER[-2]], 1e-9)
+    ratio = costs[LADDER[-1]] / max(costs[SHORT], 1e-9)
     return f"ten times as much of {piece!r} before {tail!r} costs {ratio:.0f} times as much"
 
 

@@ -82,7 +82,7 @@ def other_outcomes(seeds: range, record_property: Callable) -> tuple[dict[int, s
 
 def outcomes(seed: int) -> tuple[Outcome, Outcome, Changes]:
     """What what-if says of a world and a change, what the world's own scheduler then does, and the change."""
-    _, player = live(seed)
+    _, player = live(seed, judged=False)
     base = fresh(player)
     draft = Draft(base)
     suppose_something(draft, random.Random(f"change {seed}"))

@@ -1,7 +1,8 @@
 """What each test file costs: kept in build/durations.json, and the dearest files told at the end of a run.
 
-A cost is measured in seconds of a processor, in the worker and in the programs that a test started and saw
-end. It says the same on a busy machine; the time on the wall, kept beside it, does not.
+A cost is measured in seconds of a processor, in the worker, in the programs that a test started and saw
+end, and in `LASTING` programs. It says the same on a busy machine; the time on the wall, kept beside it, does
+not.
 
 `python -m tests.support.durations` prints what is kept, by folder.
 """
@@ -27,6 +28,7 @@ COLLECTION: Final = "collection_seconds"
 # Files that cost more than ten seconds of a processor, and why they may.
 REASONS: Final[dict[str, str]] = {
     "tests/e2e/demo/test_story.py": "the whole demo, chapter by chapter",
+    "tests/e2e/test_seed_manifests.py": "two whole installations, and a kubectl for each line",
     "tests/property/test_fair_worlds.py": "thirty worlds with all their checks",
     "tests/property/test_restart_equivalence.py": "random worlds, beside a fresh scheduler after every step",
     "tests/property/test_what_if_comes_true.py": "worlds that are changed and played twice",
@@ -36,6 +38,9 @@ REASONS: Final[dict[str, str]] = {
     "tests/unit/webhook/http/test_cost.py": "the dearest review that is known of each kind",
     "tests/unit/webhook/test_memory.py": "large bodies of many clients at once",
 }
+# Process ids of programs that serve many tests: each test pays for its share, not the last one for all.
+LASTING: Final[set[int]] = set()
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -48,9 +53,19 @@ class Cost:
 
 
 def processor_seconds() -> float:
-    """Of this process and of its children that have ended."""
+    """Of this process, of its children that have ended, and of `LASTING` ones so far."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+    lasting = sum(_seconds_of(pid) for pid in LASTING)
+    return time.process_time() + children.ru_utime + children.ru_stime + lasting
+
+
+def _seconds_of(pid: int) -> float:
+    """What a running process has used; 0 where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 class Meter:

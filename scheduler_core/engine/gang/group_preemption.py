@@ -14,13 +14,13 @@ of its own quota.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from scheduler_core.arrays.reprieve import minimal_subset
+from scheduler_core.arrays.reprieve import largest, minimal_subset
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.evaluation import Reevaluation
 from scheduler_core.engine.gang.capacity import CAPACITY, capacity_limit, charges_of, must_rest
@@ -193,7 +193,7 @@ def _turns(
 def _with_a_right(members: Members, together: Callable[[Sequence[Pod]], bool]) -> Members:
     """The members that may reclaim `together`: in order, without those too large beside the others."""
     pods = [pod for _, pod in members]
-    count = _largest(len(members), lambda count: together(pods[:count]))
+    count = largest(len(members), lambda count: together(pods[:count]))
     chosen, refused = list(members[:count]), set[frozenset[tuple[str, int]]]()
     for member in members[count:]:
         asked = frozenset(member[1].requests.items())
@@ -221,18 +221,6 @@ def _below(state: ClusterState, demand: Demand, priority: int) -> Demand:
     """The demand with victims below a priority; those of the pod's own priority are known to the demand."""
     lower = state.table.priority[: len(demand.eligible)] < priority
     return msgspec.structs.replace(demand, eligible=demand.eligible & lower)
-
-
-def _largest(most: int, holds: Callable[[int], bool]) -> int:
-    """The largest number up to `most` for which `holds`, 0 for none; it holds for all smaller ones."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 class TurnSearch:
@@ -292,7 +280,7 @@ class TurnSearch:
         """How many of the members the quota can admit at most once all units are gone."""
         pods = [pod for _, pod in self._members]
         freed = self._freed(units)
-        return _largest(len(pods), lambda count: bool((freed >= self._turn.need_of(pods[:count])).all()))
+        return largest(len(pods), lambda count: bool((freed >= self._turn.need_of(pods[:count])).all()))
 
     def _freed(self, units: Units) -> Int64:
         """int64 [R]: what the units hold together."""
@@ -356,17 +344,32 @@ class TurnSearch:
         taken = [(member.slot, member.vector) for member in placed]
         go = needed_units(state, chosen, taken, spare, bounded=need > 0)
         if self._keeps(chosen.some(go), placed):
-            return chosen.some(go).pods(state)
+            return chosen.some(self._counting(chosen, go, placed)).pods(state)
         # Other filters refuse: as few as possible of the other units go as well, those beside members first.
         slots = {member.slot for member in placed}
         near = np.isin(state.table.slot[chosen.rows], list(slots))
         beside = sorted(set(chosen.of[near].tolist()).union(go))
         more = beside if self._keeps(chosen.some(beside), placed) else range(chosen.size)
+        return chosen.some(self._fewest(chosen, more, placed)).pods(state)
 
-        def enough(numbers: frozenset[int]) -> bool:
-            return self._keeps(chosen.some(numbers), placed)
+    def _counting(
+        self, units: Units, numbers: Sequence[int], placed: Sequence[PlacedMember]
+    ) -> Iterable[int]:
+        """Of these units, those that the members need where part of a quota's use is above its max.
 
-        return chosen.some(minimal_subset(sorted(more, reverse=True), enough)).pods(state)
+        Such use counts against no other quota: a unit that only ends it frees less than it holds.
+        """
+        loans = self._demand.borrowers
+        hides = loans is not None and loans.hidden is not None
+        return self._fewest(units, numbers, placed) if hides else numbers
+
+    def _fewest(self, units: Units, numbers: Iterable[int], placed: Sequence[PlacedMember]) -> frozenset[int]:
+        """The part of these units without which a placed member would lose its node."""
+
+        def enough(some: frozenset[int]) -> bool:
+            return self._keeps(units.some(some), placed)
+
+        return minimal_subset(sorted(numbers, reverse=True), enough)
 
     def _keeps(self, gone: Units, placed: Sequence[PlacedMember]) -> bool:
         """Whether all placed members pass all filters on their nodes, one after the other."""

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from scheduler_core.arrays.reprieve import minimal_subset, reprieve_order
+from scheduler_core.arrays.reprieve import largest, minimal_subset, reprieve_order
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.evaluation import Reevaluation, remove_leaving
 from scheduler_core.engine.gang.capacity import (
@@ -357,22 +357,29 @@ def _victims_of(
 def _demands(state: ClusterState, members: Members, need: int, now: float) -> list[Demand]:
     """The candidates, in turn: what the member of highest priority may evict, or the quota may reclaim.
 
-    Victims by priority are at most as important as the least member: equal waiting pods would otherwise have
-    a better right to their room than that member.
+    Where the quota may not reclaim for all of the members, it does for as many as it may: their victims may
+    make room for the others, too. Victims by priority are at most as important as the least member: equal
+    waiting pods would otherwise have a better right to their room than that member.
     """
     profile, top = max(members, key=lambda member: member[1].priority)
     quota = state.ledger.quota_of(top.namespace) if CAPACITY in profile.enabled else None
+    some: list[Demand] = []
     if quota is None:
         demand = ordinary_demand(state, top, spare_quotas=CAPACITY in profile.enabled)
     else:
-        asked = least(need, (asked_by(state, pod) for _, pod in members))
-        reclaims = reclaim_demands(state, top, quota, asked, now)
-        if reclaims:
-            return reclaims
-        demand = own_quota_demand(state, top, quota, asked)
+        requests = [asked_by(state, pod) for _, pod in members]
+
+        def reclaims(count: int) -> list[Demand]:
+            return reclaim_demands(state, top, quota, least(count, requests), now)
+
+        if found := reclaims(need):
+            return found
+        if count := largest(need - 1, lambda count: bool(reclaims(count))):
+            some = reclaims(count)
+        demand = own_quota_demand(state, top, quota, least(need, requests))
     lowest = min(pod.priority for _, pod in members)
     eligible = demand.eligible & (state.table.priority[: len(demand.eligible)] <= lowest)
-    return [msgspec.structs.replace(demand, eligible=eligible)]
+    return [*some, msgspec.structs.replace(demand, eligible=eligible)]
 
 
 def _without_spared(

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from sandbox.real import control_plane
 from sandbox.real.control_plane import HOST, Binaries, ControlPlaneFailed
 from tests.support.clusters.server import write_kubeconfig
+from tests.support.durations import LASTING
 from tests.support.free_port import free_port
 from tests.tools.build import have
 
@@ -54,6 +55,9 @@ class ControlPlane(control_plane.ControlPlane):
 
     def _ready(self) -> None:
         write_kubeconfig(self.kubeconfig, self.url, self.ca_file, self.token)
+        own = {process.pid for process in self._processes.values()}
+        LASTING.update(own)
+        self._exits.callback(LASTING.difference_update, own)
         for companion in self._companions:
             self._exits.enter_context(companion(self))
 

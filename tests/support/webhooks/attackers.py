@@ -1,7 +1,8 @@
 """Clients that send a webhook the dearest requests that are known, as fast as they are answered.
 
-Each is a process of its own, below others in priority: on a cluster it would be another machine.
-`python -m tests.support.webhooks.attackers PORT` attacks until its input ends; a line says that it has begun.
+They are a process of their own, below others in priority: on a cluster it would be another machine.
+`python -m tests.support.webhooks.attackers PORT CONNECTIONS` attacks until its input ends; a line says that
+it has begun.
 """
 
 from __future__ import annotations
@@ -54,15 +55,13 @@ def _head(line: bytes, path: bytes = b"/validate") -> bytes:
     return b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%b\r\n\r\n" % (path, line)
 
 
-def attack(port: int, stopping: threading.Event) -> None:
+def attack(port: int, dear: list[bytes]) -> None:
     """Send all of them in turn, on one connection for as long as it lasts."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    dear = requests()
-    print("attacking", flush=True)
     link: ssl.SSLSocket | None = None
     turn = 0
-    while not stopping.is_set():
+    while True:
         try:
             if link is None:
                 plain = socket.create_connection(("127.0.0.1", port), timeout=5)
@@ -80,29 +79,28 @@ def attack(port: int, stopping: threading.Event) -> None:
 @contextmanager
 def attacked(port: int, connections: int = 2) -> Iterator[None]:
     """So many of them, all at it."""
-    command = [sys.executable, "-m", "tests.support.webhooks.attackers", str(port)]
-    running = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(connections)
-    ]
+    command = [sys.executable, "-m", "tests.support.webhooks.attackers", str(port), str(connections)]
+    running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        for process in running:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "attacking\n"
+        assert running.stdout is not None
+        assert running.stdout.readline() == "attacking\n"
         yield
-        assert all(process.poll() is None for process in running), "an attacker gave up"
+        assert running.poll() is None, "an attacker gave up"
     finally:
-        for process in running:
-            process.kill()
-            process.communicate()
+        running.kill()
+        running.communicate()
 
 
 def main() -> None:
     os.nice(NICENESS)
-    stopping = threading.Event()
-    threading.Thread(target=attack, args=(int(sys.argv[1]), stopping), daemon=True).start()
+    port, connections = map(int, sys.argv[1:])
+    # An attacker that fails ends them all.
+    threading.excepthook = lambda hook: os._exit(1)
+    dear = requests()
+    for _ in range(connections):
+        threading.Thread(target=attack, args=(port, dear), daemon=True).start()
+    print("attacking", flush=True)
     sys.stdin.read()
-    stopping.set()
 
 
 if __name__ == "__main__":

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import http.client
-import json
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 Connect = Callable[[], http.client.HTTPSConnection]
 RETRIES = (0.0, 0.1)
+LITTLE = 4096
 HEAD = b"POST /validate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -114,19 +113,19 @@ def half_body(port: int, context: ssl.SSLContext) -> socket.socket:
 
 
 def never_reading(port: int, context: ssl.SSLContext) -> socket.socket:
-    """Asks for more than fits into all buffers, and reads nothing of it."""
+    """Asks for more than fits into the buffers of both (`answering_little`), and reads nothing of it."""
     plain = socket.socket()
-    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LITTLE)
     plain.settimeout(30)
     plain.connect(("127.0.0.1", port))
     sock = context.wrap_socket(plain, server_hostname="localhost")
-    sock.settimeout(0.05)
-    # The answer to a review repeats its uid.
-    body = json.dumps({"request": {"uid": "u" * (1 << 19)}}).encode()
-    with suppress(OSError):
-        for _ in range(40):
-            sock.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    sock.sendall((HEAD + b"Content-Length: 2\r\n\r\n{}") * 100)
     return sock
+
+
+def answering_little(listening: socket.socket) -> None:
+    """Give a server small buffers for its answers: a system would take megabytes that nobody reads."""
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LITTLE)
 
 
 SLOW: tuple[Callable[[int, ssl.SSLContext], socket.socket], ...] = (

@@ -345,8 +345,8 @@ _ACTS: Final = [act for act, _ in _TABLE]
 _WEIGHTS: Final = [weight for _, weight in _TABLE]
 
 
-def live(seed: int, *, fair: bool = False) -> tuple[World, Player]:
+def live(seed: int, *, fair: bool = False, judged: bool = True) -> tuple[World, Player]:
     """Make the world of a seed while it is played; `fair`: in which borrowers take from each other."""
     dreamer = Dreamer(seed, fair=fair)
-    player = play(dreamer.world, dreamer.step)
+    player = play(dreamer.world, dreamer.step, judged=judged)
     return dreamer.world, player

@@ -66,7 +66,7 @@ def within_min(view: View, pods: Iterable[Raw], among: Collection[str] | None = 
     ns = namespace(waiting[0])
     if ns not in view.quotas:
         return False
-    used, low, names = view.without(view.leaving()).used(ns), view.low[ns], view.relevant(ns)
+    used, low, names = view.stay().used(ns), view.low[ns], view.relevant(ns)
     names = names if among is None else names & set(among)
     others = view.without({key(pod) for pod in waiting[1:]}).own_nominated(waiting[0])
     return all(

@@ -99,9 +99,10 @@ def _is_broken(decision: Rejected) -> bool:
 
 
 class Player(Simulation):
-    """One world's cluster."""
+    """One world's cluster; not `judged` for those who only ask what becomes of it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, judged: bool = True) -> None:
+        self.judged = judged
         self.topology, self.fair = bool(world.get("topology")), bool(world.get("fair"))
         super().__init__(rest.parsed(self.topology, self.fair), START)
         self.world = world
@@ -194,6 +195,10 @@ class Player(Simulation):
         except Exception as error:  # Whatever the engine raises is what we look for.
             self.findings.append(Finding("crash", self.step, f"{type(error).__name__}: {error}"))
             return
+        if self.judged:
+            self._judge_rest()
+
+    def _judge_rest(self) -> None:
         view = self.view()
         self.say(self._claim_faults(view))
         self.say(rest.waiting_faults(view))
@@ -235,6 +240,10 @@ class Player(Simulation):
                 self.carry_out(decision)
         else:
             self.findings.append(Finding("endless", self.step, f"looked again {ROUNDS} times"))
+        if self.judged:
+            self._judge_messages()
+
+    def _judge_messages(self) -> None:
         # Who ends in time may start beside kept nodes, where it is known when their gang starts.
         limited = {key(pod) for pod in self.view().waiting if pod["spec"].get("activeDeadlineSeconds")}
         excused = limited if self._kept_for_long else set()
@@ -278,6 +287,10 @@ class Player(Simulation):
     def _carry_out_all(self, decisions: list[Decision]) -> bool:
         changed = False
         self._ghosts = {}
+        if not self.judged:
+            for decision in decisions:
+                changed |= self.carry_out(decision)
+            return changed
         for starts, run in itertools.groupby(range(len(decisions)), lambda i: self._kind(decisions[i])):
             places = list(run)
             if starts == "evict":
@@ -444,9 +457,9 @@ def _as_written(change: Change) -> Raw:
     return obj
 
 
-def play(world: World, driver: Driver | None = None) -> Player:
+def play(world: World, driver: Driver | None = None, *, judged: bool = True) -> Player:
     """Play all steps of a world, or those of the driver, which are then added to it."""
-    player = Player(world)
+    player = Player(world, judged=judged)
     player.begin()
     steps = iter(world["steps"])
     while True:

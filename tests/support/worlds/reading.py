@@ -213,6 +213,11 @@ class View:
 
     def split(self) -> None:
         """Sort `pods` anew into those that hold room, that wait, and that are charged."""
+        # What was asked of the others is forgotten: a view that was copied has other pods.
+        self._stay: View | None = None
+        self._used: dict[tuple[str, bool], Sums] = {}
+        self._members: dict[str, list[Raw]] | None = None
+        self._nominated: list[Raw] | None = None
         alive = [pod for pod in self.pods if not finished(pod)]
         self.holders = [pod for pod in alive if node_of(pod)]
         self.waiting = [pod for pod in alive if not node_of(pod) and not going(pod)]
@@ -239,6 +244,12 @@ class View:
         """Pods (keys) that hold a node and are on their way out."""
         return {key(pod) for pod in self.holders if going(pod)}
 
+    def stay(self) -> View:
+        """The cluster without those."""
+        if self._stay is None:
+            self._stay = self.without(self.leaving())
+        return self._stay
+
     def on(self, node: str) -> list[Raw]:
         return [pod for pod in self.holders if node_of(pod) == node]
 
@@ -246,17 +257,23 @@ class View:
         return next((pod for pod in self.pods if key(pod) == pod_key), None)
 
     def members(self, group: str) -> list[Raw]:
-        return [pod for pod in self.pods if group_key(pod) == group]
+        if self._members is None:
+            self._members = {}
+            for pod in self.pods:
+                self._members.setdefault(group_key(pod), []).append(pod)
+        return self._members.get(group, [])
 
     # Quotas
 
     def used(self, ns: str, *, placed: bool = False) -> Sums:
         """What pods use that count; `placed`: only those that have a node."""
-        total: Sums = {}
-        for pod in self.holders if placed else (*self.holders, *self.charged):
-            if namespace(pod) == ns:
-                add(total, cost(pod))
-        return total
+        found = self._used.get((ns, placed))
+        if found is None:
+            found = self._used[ns, placed] = {}
+            for pod in self.holders if placed else (*self.holders, *self.charged):
+                if namespace(pod) == ns:
+                    add(found, cost(pod))
+        return dict(found)
 
     def used_by_all(self, *, guaranteed: bool) -> Sums:
         """What all quotas use, none more than its max: what passed by the rules is its own affair.
@@ -274,7 +291,7 @@ class View:
 
     def above_max(self, asked: Mapping[str, int]) -> set[str]:
         """Quotas (namespaces) that use more than their max of something that is asked for."""
-        stay = self.without(self.leaving())
+        stay = self.stay()
         found = set()
         for ns, high in self.high.items():
             used = stay.used(ns)
@@ -302,7 +319,9 @@ class View:
 
     def nominees(self, besides: Raw) -> list[Raw]:
         """Waiting pods other than this one that a node is kept for."""
-        return [pod for pod in self.waiting if nominated(pod) and key(pod) != key(besides)]
+        if self._nominated is None:
+            self._nominated = [pod for pod in self.waiting if nominated(pod)]
+        return [pod for pod in self._nominated if key(pod) != key(besides)]
 
     def right(self, pod: Raw) -> int:
         """The priority of a waiting pod; of nominated members that start together, the highest."""
@@ -344,7 +363,7 @@ class View:
                 add(by_quota.setdefault(namespace(other), {}), cost(other))
                 sign = 0 if self._in_waiting_group(other) else 1
                 add(paid.setdefault(namespace(other), {}), cost(other), sign)
-        stay = self.without(self.leaving()) if by_quota else self
+        stay = self.stay() if by_quota else self
         for ns, kept in by_quota.items():
             used, low = stay.used(ns), self.low[ns]
             for name, value in kept.items():
@@ -386,7 +405,7 @@ class View:
         ns = namespace(pod)
         if ns not in self.quotas:
             return False
-        used = self.without(self.leaving()).used(ns)
+        used = self.stay().used(ns)
         own = self.own_nominated(pod, without_waiting=without_waiting)
         low, relevant = self.low[ns], self.relevant(ns)
         return all(
@@ -397,7 +416,7 @@ class View:
 
     def _alone_within_min(self, pod: Raw) -> bool:
         """Whether the pod stays within min, whoever else is nominated."""
-        used, low = self.without(self.leaving()).used(namespace(pod)), self.low[namespace(pod)]
+        used, low = self.stay().used(namespace(pod)), self.low[namespace(pod)]
         asked = {name: value for name, value in cost(pod).items() if name in self.relevant(namespace(pod))}
         return all(used.get(n, 0) + value <= low.get(n, 0) for n, value in asked.items() if value)
 
@@ -443,7 +462,7 @@ class View:
         return total
 
     def _min_has_room(self, pod: Raw, own: Mapping[str, int], held: Mapping[str, int]) -> bool:
-        used, low = self.without(self.leaving()).used(namespace(pod)), self.low[namespace(pod)]
+        used, low = self.stay().used(namespace(pod)), self.low[namespace(pod)]
         return all(
             used.get(name, 0) + own.get(name, 0) + held.get(name, 0) + asked <= low.get(name, 0)
             for name, asked in cost(pod).items()

@@ -26,7 +26,7 @@ WORLDS = cases(32, "MUSTER_SNAPSHOT_WORLDS", least=4)
 
 def world(seed: int) -> Simulation:
     """A world at the end of its story, whose objects have uids as a server gives them."""
-    _, player = live(seed)
+    _, player = live(seed, judged=False)
     base = Simulation(player.config, player.now)
     for key in player.objects.keys():  # noqa: SIM118  the store is no dict
         obj = copy.deepcopy(player.objects.get(key))

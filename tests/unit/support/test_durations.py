@@ -11,7 +11,18 @@ from typing import Any
 
 import pytest
 
-from tests.support.durations import COLLECTION, COST, Cost, DearFirst, Durations, Meter, lines_of, table
+from tests.support.durations import (
+    COLLECTION,
+    COST,
+    LASTING,
+    Cost,
+    DearFirst,
+    Durations,
+    Meter,
+    lines_of,
+    processor_seconds,
+    table,
+)
 
 
 class Reporter:
@@ -136,3 +147,20 @@ def test_a_test_costs_what_it_and_its_programs_compute() -> None:
         wrapper.send(SimpleNamespace(get_result=lambda: last))
     [(name, seconds)] = last.user_properties
     assert (name, float(str(seconds)) > 0.01) == (COST, True)
+
+
+def test_a_program_that_outlives_a_test_costs_it_what_it_used_meanwhile() -> None:
+    script = "sum(range(3_000_000)); print(flush=True); input()"
+    before = processor_seconds()
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        LASTING.add(program.pid)
+        try:
+            assert program.stdout is not None
+            program.stdout.readline()
+            running = processor_seconds() - before
+        finally:
+            LASTING.remove(program.pid)
+            program.communicate("\n")
+    assert running > 0.01

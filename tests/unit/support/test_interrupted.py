@@ -69,7 +69,9 @@ def run(folder: Path, *flags: str) -> Iterator[subprocess.Popen[str]]:
     for name, text in (("conftest", CONFTEST), ("stubborn", STUBBORN), ("test_story", STORY)):
         (folder / f"{name}.py").write_text(text)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *flags]
+    # What the story does not need would be loaded by each of its processes.
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "xdist", *flags]
     process = subprocess.Popen(
         command,
         cwd=folder,

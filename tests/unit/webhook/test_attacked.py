@@ -16,7 +16,7 @@ from tests.support.webhooks.attackers import attacked
 from tests.support.webhooks.clients import Asker
 
 REVIEW = envelope(pod(500))
-ANSWERS = 200
+ANSWERS = 80
 # Of the processor, for an answer and for what attackers had meanwhile.
 MOST_SECONDS = 0.05
 

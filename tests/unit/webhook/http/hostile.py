@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import msgspec
+
 from scheduler_core.model.groups.topology import LARGEST_TREE, MOST_LEVELS
 from webhook.http.admission_review import MAX_VALUES
 from webhook.http.body import MAX_BODY
@@ -32,7 +34,7 @@ LONG: Final = "9" * 3 * MEBI
 
 def text(value: Any) -> str:
     """Compact JSON."""
-    return json.dumps(value, separators=(",", ":"))
+    return msgspec.json.encode(value).decode()
 
 
 def many(count: int, entry: Callable[[int], str] | str) -> str:
@@ -51,8 +53,12 @@ def objects(depth: int) -> str:
 
 
 def amounts(count: int, value: str = "{}", name: str = "e.com/r{}") -> dict[str, str]:
-    """A resource list."""
-    return {name.format(i): value.format(i) for i in range(count)}
+    """A resource list; `{}` is a number."""
+    # Millions of them are made: faster than by `format`.
+    (name, name_end), (value, *value_end) = name.split("{}"), value.split("{}")
+    if not value_end:
+        return {f"{name}{i}{name_end}": value for i in range(count)}
+    return {f"{name}{i}{name_end}": f"{value}{i}{value_end[0]}" for i in range(count)}
 
 
 def review(kind: Kind, new: str | None, old: str | None = None, **more: Any) -> bytes:
@@ -83,8 +89,9 @@ def obj(kind: Kind, spec: str | dict[str, Any] = "{}", meta: str = "", rest: str
 
 
 def config_map(label: str, data: dict[str, str]) -> str:
-    """A ConfigMap that Muster reads."""
-    return obj(CONFIG_MAP, meta=f'"labels":{{"{label}":""}}', rest=f'"data":{text(data)}')
+    """A ConfigMap that Muster reads; what is not ASCII as escapes, which are longer."""
+    escaped = json.dumps(data, separators=(",", ":"))
+    return obj(CONFIG_MAP, meta=f'"labels":{{"{label}":""}}', rest=f'"data":{escaped}')
 
 
 def quotas() -> Iterator[tuple[str, bytes]]:

@@ -147,21 +147,23 @@ class Webhook:
         return best, status
 
 
-@pytest.fixture(scope="module", params=[JsonFormatter, TextFormatter], ids=["json", "text"])
-def webhook(request: pytest.FixtureRequest) -> Iterator[Webhook]:
-    """Every review is a line of the log: that costs as well."""
+@pytest.fixture(scope="module")
+def webhook() -> Iterator[Webhook]:
+    """Every review is a line of the log, here in both formats: that costs as well."""
     log = logging.getLogger("muster.webhook")
     monkeypatch = pytest.MonkeyPatch()
     # What is dear is answered after a rest, which takes no processor time: not here.
     monkeypatch.setattr(throttling, "REST", 0.0)
-    handler = logging.StreamHandler(io.StringIO())
-    handler.setFormatter(request.param())
-    log.addHandler(handler)
+    handlers = [logging.StreamHandler(io.StringIO()) for _ in range(2)]
+    for handler, formatter in zip(handlers, (JsonFormatter(), TextFormatter()), strict=True):
+        handler.setFormatter(formatter)
+        log.addHandler(handler)
     log.setLevel(logging.DEBUG)
     log.propagate = False
     yield Webhook()
     monkeypatch.undo()
-    log.removeHandler(handler)
+    for handler in handlers:
+        log.removeHandler(handler)
     log.setLevel(logging.NOTSET)
     log.propagate = True
 
@@ -303,6 +305,8 @@ def test_scheduler_reads_what_can_be_stored_in_linear_time() -> None:
             with suppress(ModelError):
                 parse_pod(raw)
             took.append(time.thread_time() - began)
+            if took[-1] < 1.0:
+                break
         assert min(took) < 1.0, (name, took)
     status = hostile.text({"allocatable": hostile.amounts(30_000)})
     began = time.thread_time()
