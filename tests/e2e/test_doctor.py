@@ -22,6 +22,8 @@ pytestmark = pytest.mark.e2e
 BIN = Path(sys.executable).parent
 SECONDS = 60
 WAIT = 60.0
+# Each question is a kubectl and a plugin, which cost more than what they ask for.
+PATIENCE = 1.0
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -96,7 +98,7 @@ def test_a_loan_and_its_reclaim_in_a_healthy_installation(
             found: list[dict[str, Any]] = json.loads(done.stdout)["history"]
             return found
 
-        eventually(lambda: any(item["pods"] for item in told()), WAIT)
+        eventually(lambda: any(item["pods"] for item in told()), WAIT, interval=PATIENCE)
         (record,) = told()
         assert (record["namespace"], record["byQuota"], record["count"]) == ("borrows", "lends/quota", 1)
         assert record["by"] in ("Pod lends/mine", "Pod lends/also-mine")
@@ -110,7 +112,7 @@ def test_a_loan_and_its_reclaim_in_a_healthy_installation(
             assert (done.returncode, done.stderr) == (0, "")
             return found
 
-        checks = eventually(healthy, WAIT)
+        checks = eventually(healthy, WAIT, interval=PATIENCE)
         assert checks["answer"]["summary"] == "the webhook refused an illegal ElasticQuota in a dry run"
 
 
@@ -153,7 +155,8 @@ def test_what_is_derived_is_repaired_and_nothing_else(cluster: Cluster, kubectl:
     assert said in asked.stdout
     assert "error:   webhook: MutatingWebhookConfiguration muster-webhook: does not exist" in asked.stdout
     # A scheduler of an earlier test on this server may have left its Lease, which counts until it expires.
-    eventually(lambda: re.search(r"^(warning|error): +leader: ", run(*scope).stdout, re.MULTILINE))
+    leaderless = re.compile(r"^(warning|error): +leader: ", re.MULTILINE)
+    eventually(lambda: leaderless.search(run(*scope).stdout), interval=PATIENCE)
     assert "error:   answer: webhook: was not asked: a dry run of an illegal ElasticQuota" in asked.stdout
     assert "quota repaired (server dry run)" in run(*scope, "--fix", "--dry-run=server").stdout
     assert stored() == before

@@ -60,12 +60,12 @@ def processor_seconds() -> float:
 
 
 def _seconds_of(pid: int) -> float:
-    """What a running process has used; 0 where the system does not tell."""
+    """What a running process and its ended children have used; 0 where the system does not tell."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    return sum(map(int, fields[11:15])) / _TICKS
 
 
 class Meter:

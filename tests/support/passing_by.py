@@ -11,7 +11,8 @@ from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.server import RequestFailed
 
 Obj = dict[str, Any]
-_PAUSE_SECONDS = 0.05
+# Each turn lists all pods of the namespace.
+_PAUSE_SECONDS = 0.3
 TRACKED = "batch.kubernetes.io/job-tracking"
 
 

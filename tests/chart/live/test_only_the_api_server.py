@@ -15,7 +15,6 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +33,8 @@ from tests.chart.live.installation import (
 )
 from tests.chart.rendering import NAMESPACE, Obj
 from tests.support.clusters.cluster import Cluster
-from tests.support.clusters.control_plane import ControlPlane
 from tests.support.eventually import eventually
+from tests.support.faults.plane import FaultPlane
 from tests.support.free_port import free_port
 from tests.tools.build import have
 
@@ -108,8 +107,10 @@ def succeed(script: str, kubeconfig: Path | None = None) -> str:
 class Installed:
     """A server that was started as the chapter says, and a webhook that asks for certificates."""
 
+    server: FaultPlane
     cluster: Cluster
-    trial: str
+    steps: Chapter
+    folder: Path
     port: int
 
 
@@ -125,12 +126,14 @@ def lead_here(plane: Plane, port: int) -> None:
         plane.cluster.request("PUT", f"{ADMISSION}/{plural}/muster-webhook", found)
 
 
-@contextmanager
-def started(folder: Path, steps: Chapter, port: int) -> Iterator[Installed]:
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    folder, port = tmp_path_factory.mktemp("webhooks"), free_port()
+    steps = chapter(folder, port)
     succeed(steps.make)
     for name, text in steps.files.items():
         (folder / name).write_text(text)
-    with ControlPlane(extra_flags=[steps.flag]) as server:
+    with FaultPlane([steps.flag]) as server:
         cluster = Cluster(server, have("kubectl").path, "kube-apiserver")
         succeed(first_installation().replace("REGISTRY", "registry.example.com"), server.kubeconfig)
         succeed(steps.install, server.kubeconfig)
@@ -156,23 +159,16 @@ def started(folder: Path, steps: Chapter, port: int) -> Iterator[Installed]:
         with program("webhook", log, flags) as process:
             await_serving(process, log)
             eventually(lambda: "" not in bundles(plane), SECONDS)
-            yield Installed(cluster, steps.trial, port)
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    folder, port = tmp_path_factory.mktemp("webhooks"), free_port()
-    with started(folder, chapter(folder, port), port) as found:
-        yield found
+            yield Installed(server, cluster, steps, folder, port)
 
 
 def test_the_trial_says_that_the_webhook_was_asked_and_answered(installed: Installed) -> None:
     def said() -> str:
-        done = shell(installed.trial, installed.cluster.kubeconfig)
+        done = shell(installed.steps.trial, installed.cluster.kubeconfig)
         assert "makes the sum of min" in done.stderr, done.stderr
         return done.stderr
 
-    assert "elasticquotas.validate.muster.dev" in eventually(said, SECONDS)
+    assert "elasticquotas.validate.muster.dev" in eventually(said, SECONDS, interval=1.0)
 
 
 def test_nobody_else_is_answered(installed: Installed) -> None:
@@ -186,17 +182,20 @@ def test_nobody_else_is_answered(installed: Installed) -> None:
     assert refused.value.code == 403
 
 
-def test_a_server_that_shows_nothing_is_told_so(installed: Installed, tmp_path: Path) -> None:
-    """What the chapter says of a mistake: the user's name in the kubeconfig is not the Service's."""
-    port = free_port()
-    steps = chapter(tmp_path, port)
-    files = {name: text.replace(f"svc:{port}", "svc") for name, text in steps.files.items()}
-    assert files != steps.files
-    wrong = Chapter(steps.make, files, steps.flag, steps.install, steps.trial)
-    with started(tmp_path, wrong, port) as found:
+def test_a_server_that_shows_nothing_is_told_so(installed: Installed) -> None:
+    """What the chapter says of a mistake: the user's name in the kubeconfig is not the Service's.
 
-        def said() -> bool:
-            words = shell(found.trial, found.cluster.kubeconfig).stderr
-            return "reviews are for clients whose certificate is known here" in words
+    The last test of the file: the server reads its files when it starts, and keeps the mistake.
+    """
+    right = installed.steps.files["kubeconfig.yaml"]
+    wrong = right.replace(f"svc:{installed.port}", "svc")
+    assert wrong != right
+    (installed.folder / "kubeconfig.yaml").write_text(wrong)
+    installed.server.kill_apiserver()
+    installed.server.start_apiserver()
 
-        eventually(said, SECONDS)
+    def said() -> bool:
+        words = shell(installed.steps.trial, installed.cluster.kubeconfig).stderr
+        return "reviews are for clients whose certificate is known here" in words
+
+    eventually(said, SECONDS, interval=1.0)

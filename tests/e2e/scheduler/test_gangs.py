@@ -298,7 +298,8 @@ def test_a_gang_that_is_being_bound_is_never_called_unschedulable(cluster: Clust
         await_refused(cluster, namespace, names[0], "")
         eventually(lambda: phase() == "Pending", WAIT)
         create_node(cluster, "wide", "40")
-        eventually(lambda: phase() == "Scheduled" and "Scheduled" in written, WAIT)
+        # Nine seconds of bindings are seen often enough: each look is a kubectl and a plugin.
+        eventually(lambda: phase() == "Scheduled" and "Scheduled" in written, WAIT, interval=0.5)
         assert process.end() == 0, process.said()
     assert "Scheduling" in shown
     assert (written | shown) - {""} <= {"Pending", "Scheduling", "Scheduled"}

@@ -7,8 +7,10 @@ from the running server (a small kubelet, controllers), entered after it is read
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from sandbox.real import control_plane
 from sandbox.real.control_plane import HOST, Binaries, ControlPlaneFailed
@@ -52,6 +54,12 @@ class ControlPlane(control_plane.ControlPlane):
         # The port stays its own, also while it is stopped.
         super().__init__(Binaries(have("etcd").path, have(apiserver).path), flags, free_port())
         self._companions = companions
+
+    def _start(self, name: str, binary: Path, *flags: str) -> subprocess.Popen[bytes]:
+        process = super()._start(name, binary, *flags)
+        LASTING.add(process.pid)
+        self._exits.callback(LASTING.discard, process.pid)
+        return process
 
     def _ready(self) -> None:
         write_kubeconfig(self.kubeconfig, self.url, self.ca_file, self.token)

@@ -12,9 +12,11 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from tests.support.clusters import forks
 from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.forks import Forked
 from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
 from tests.support.free_port import free_port
@@ -26,7 +28,7 @@ START_SECONDS = 120.0
 class SchedulerProcess:
     """One `muster-scheduler`, its log and its HTTP port."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path, port: int, token: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | Forked, log: Path, port: int, token: str) -> None:
         self.process = process
         self.log = log
         self.url = f"http://127.0.0.1:{port}"
@@ -72,14 +74,33 @@ class SchedulerProcess:
         return self.log.read_text(errors="replace")
 
 
-PROGRAM = ("-m", "scheduler_core.app")
+MODULE = "scheduler_core.app"
+PROGRAM = ("-m", MODULE)
 
 
-def command(cluster: Cluster, port: int, *flags: str, program: Sequence[str] = PROGRAM) -> list[str]:
-    base = [sys.executable, *program, f"--secure-port={port}"]
+def options(cluster: Cluster, port: int, *flags: str) -> list[str]:
+    base = [f"--secure-port={port}"]
     if not any(flag.startswith("--config") for flag in flags):
         base.append(f"--kubeconfig={cluster.kubeconfig}")
     return [*base, *flags]
+
+
+def command(cluster: Cluster, port: int, *flags: str) -> list[str]:
+    return [sys.executable, *PROGRAM, *options(cluster, port, *flags)]
+
+
+def _start(
+    program: Sequence[str], arguments: Sequence[str], output: IO[bytes]
+) -> subprocess.Popen[bytes] | Forked:
+    if program == PROGRAM:
+        return forks.start(MODULE, arguments, output.fileno())
+    return subprocess.Popen(
+        [sys.executable, *program, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
 
 
 @contextmanager
@@ -102,13 +123,7 @@ def scheduler(
     rate = () if config else ("--kube-api-qps=1000", "--kube-api-burst=1000")
     log = folder / f"{name}.log"
     with log.open("ab") as output:
-        process = subprocess.Popen(
-            command(cluster, port, *election, *rate, *flags, program=program),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
+        process = _start(program, options(cluster, port, *election, *rate, *flags), output)
     running = SchedulerProcess(process, log, port, cluster.token)
     try:
         if ready:

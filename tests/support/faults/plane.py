@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from tests.support.clusters.control_plane import ControlPlane
 class FaultPlane(ControlPlane):
     """As ControlPlane. Objects are stored as JSON, so that etcd's own history can be read."""
 
-    def __init__(self) -> None:
-        super().__init__(extra_flags=("--storage-media-type=application/json",))
+    def __init__(self, extra_flags: Sequence[str] = ()) -> None:
+        super().__init__(extra_flags=("--storage-media-type=application/json", *extra_flags))
         self.etcd = ""
         self._running: dict[str, tuple[subprocess.Popen[bytes], Path, tuple[str, ...]]] = {}
 
