@@ -23,7 +23,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server" in metafunc.fixturenames:
         metafunc.parametrize("server", _asked(metafunc), indirect=True, scope="session")
     if "served_by" in metafunc.fixturenames:
-        metafunc.parametrize("served_by", _asked(metafunc))
+        metafunc.parametrize("served_by", _asked(metafunc), scope="session")
 
 
 def _asked(metafunc: pytest.Metafunc) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable
 
 import pytest
@@ -13,7 +12,7 @@ from sandbox.demo.client_commands import ClientCommands
 from sandbox.demo.commands import NeedsKubectl
 from sandbox.demo.recording import lasting, story
 from sandbox.demo.tour import ROOT
-from tests.support.demo_tour import LEFT_OUT, TOUR_SECONDS, demo
+from tests.support.demo_tour import LEFT_OUT, TOUR_SECONDS, played, titles
 from tests.support.documents import blocks
 from tests.support.pasting import first_missing
 
@@ -24,21 +23,13 @@ CHAPTER_OF_PICTURE = 3
 
 @pytest.mark.timeout(TOUR_SECONDS + 30)
 def test_every_chapter_comes_out_as_the_story_says(environment: dict[str, str]) -> None:
-    done = subprocess.run(
-        demo(),
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TOUR_SECONDS,
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout[-3000:] + done.stderr
-    assert [line for line in done.stdout.splitlines() if line.startswith("===")] == [
+    shown = played(environment)
+    assert titles(shown) == [
         f"=== {number}. {chapter.title} ===" for number, chapter in CHAPTERS.items() if not chapter.real
     ]
-    assert done.stdout.startswith("Left out: chapter 15, which needs real controllers; ")
-    assert "\x1b" not in done.stdout
-    told = _without_waits(done.stdout)
+    assert shown.startswith("Left out: chapter 15, which needs real controllers; ")
+    assert "\x1b" not in shown
+    told = _without_waits(shown)
     words = lasting(_chapter(told)).split()
     # Word by word, so that a difference is seen. `make docs` makes the picture anew.
     assert words == story(PICTURE.read_text(encoding="utf-8")).split()[-len(words) :]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +10,9 @@ import pytest
 from sandbox.demo.chapters import CHAPTERS
 from sandbox.real.control_plane import NAMES
 from sandbox.real.controllers import JOBSET, JOBSET_CRD, MANAGER
+from tests.support.demo_tour import TOUR_SECONDS, played, titles
 from tests.tools.build import have
 from tests.tools.owner_crds import released
-
-TOUR_SECONDS = 240
 
 
 def programs(folder: Path) -> Path:
@@ -30,15 +27,7 @@ def programs(folder: Path) -> Path:
 def test_chapters_with_real_controllers_come_out_as_the_story_says(kubectl: Path, tmp_path: Path) -> None:
     folder = programs(tmp_path)
     path = f"{kubectl.parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        [sys.executable, "-m", "sandbox", "demo", "--controllers", str(folder)],
-        env={**os.environ, "PATH": path},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TOUR_SECONDS,
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout[-3000:] + done.stderr
-    assert [line for line in done.stdout.splitlines() if line.startswith("===")] == [
+    shown = played({**os.environ, "PATH": path}, "--controllers", str(folder))
+    assert titles(shown) == [
         f"=== {number}. {chapter.title} ===" for number, chapter in CHAPTERS.items() if chapter.real
     ]

@@ -20,9 +20,10 @@ from tests.support.eventually import eventually
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture
-def stack(tmp_path: Path, served_by: str) -> Iterator[Running]:
-    with started(tmp_path, served_by) as running:
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory, served_by: str) -> Iterator[Running]:
+    """For all tests that bring nothing of their own; the last of them stops it."""
+    with started(tmp_path_factory.mktemp("stack"), served_by) as running:
         yield running
 
 
@@ -62,41 +63,6 @@ def runner(kubectl: Path, kubeconfig: Path) -> Run:
     return run
 
 
-@pytest.mark.smoke
-def test_a_quota_is_judged_and_a_pod_is_bound(stack: Running, kubectl: Path) -> None:
-    process, target, lines = stack
-    run = runner(kubectl, target)
-    quota = {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "ElasticQuota",
-        "metadata": {"name": "q", "namespace": "default"},
-        "spec": {"min": {"cpu": 1}, "max": {"cpu": 2}},
-    }
-    assert run("apply", "-f", "-", body=quota).returncode == 0
-    second = {**quota, "metadata": {"name": "q2", "namespace": "default"}}
-    refusal = run("apply", "-f", "-", body=second)
-    assert refusal.returncode == 1
-    assert "denied the request" in refusal.stderr
-
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
-
-    # Until the webhook has seen the new quota it leaves the pod to the default scheduler.
-    def injected() -> bool:
-        tried = run("create", "--dry-run=server", "-o", "jsonpath={.spec.schedulerName}", "-f", "-", body=pod)
-        return tried.stdout == "muster-scheduler"
-
-    eventually(injected)
-    assert run("create", "-f", "-", body=pod).returncode == 0
-    ready = run("wait", "--for=condition=ready", "pod/p", "--timeout=90s")
-    assert ready.returncode == 0, ready.stderr
-    process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert said.endswith("The sandbox has stopped.\n")
-    assert unexpected([*"".join(lines).splitlines(), *said.splitlines()]) == []
-
-
 def test_workloads_run_and_go(stack: Running, kubectl: Path) -> None:
     _, target, _ = stack
     run = runner(kubectl, target)
@@ -132,6 +98,41 @@ def test_workloads_run_and_go(stack: Running, kubectl: Path) -> None:
     assert eventually(lambda: run("-n", "work", *used).stdout == "3")
     gone = run("delete", "namespace", "work", "--timeout=90s")
     assert gone.returncode == 0, gone.stderr
+
+
+@pytest.mark.smoke
+def test_a_quota_is_judged_and_a_pod_is_bound_and_all_stop_together(stack: Running, kubectl: Path) -> None:
+    process, target, lines = stack
+    run = runner(kubectl, target)
+    quota = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "q", "namespace": "default"},
+        "spec": {"min": {"cpu": 1}, "max": {"cpu": 2}},
+    }
+    assert run("apply", "-f", "-", body=quota).returncode == 0
+    second = {**quota, "metadata": {"name": "q2", "namespace": "default"}}
+    refusal = run("apply", "-f", "-", body=second)
+    assert refusal.returncode == 1
+    assert "denied the request" in refusal.stderr
+
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+
+    # Until the webhook has seen the new quota it leaves the pod to the default scheduler.
+    def injected() -> bool:
+        tried = run("create", "--dry-run=server", "-o", "jsonpath={.spec.schedulerName}", "-f", "-", body=pod)
+        return tried.stdout == "muster-scheduler"
+
+    eventually(injected)
+    assert run("create", "-f", "-", body=pod).returncode == 0
+    ready = run("wait", "--for=condition=ready", "pod/p", "--timeout=90s")
+    assert ready.returncode == 0, ready.stderr
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert said.endswith("The sandbox has stopped.\n")
+    assert unexpected([*"".join(lines).splitlines(), *said.splitlines()]) == []
 
 
 CONFIG = """
