@@ -63,9 +63,6 @@ class ControlPlane(control_plane.ControlPlane):
 
     def _ready(self) -> None:
         write_kubeconfig(self.kubeconfig, self.url, self.ca_file, self.token)
-        own = {process.pid for process in self._processes.values()}
-        LASTING.update(own)
-        self._exits.callback(LASTING.difference_update, own)
         for companion in self._companions:
             self._exits.enter_context(companion(self))
 

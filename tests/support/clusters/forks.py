@@ -108,11 +108,13 @@ class Parent:
         self._process.wait(STOP_SECONDS)
 
 
-_parents: Final[dict[str, Parent]] = {}
+# By process, too: a fork of this one, such as a mutant's, has faults and an environment of its own.
+_parents: Final[dict[tuple[int, str], Parent]] = {}
 
 
 def start(module: str, arguments: Sequence[str], output: int) -> Forked:
     """Run a module with arguments; what it prints goes to the file `output`."""
-    if module not in _parents:
-        _parents[module] = Parent(module)
-    return _parents[module].start(arguments, output)
+    place = (os.getpid(), module)
+    if place not in _parents:
+        _parents[place] = Parent(module)
+    return _parents[place].start(arguments, output)
