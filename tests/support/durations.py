@@ -27,11 +27,14 @@ COST: Final = "processor_seconds"
 COLLECTION: Final = "collection_seconds"
 # Files that cost more than ten seconds of a processor, and why they may.
 REASONS: Final[dict[str, str]] = {
+    "tests/chart/live/test_chart_life.py": "Helm, and a day of a cluster under the chart",
     "tests/e2e/demo/test_story.py": "the whole demo, chapter by chapter",
     "tests/e2e/documents/test_install.py": "an installation with all its commands, on a cluster of its own",
     "tests/e2e/documents/test_sandbox.py": "every command of four pages, and most start a kubectl",
     "tests/e2e/owners/test_tour.py": "a control plane with all its controllers, for one chapter",
     "tests/e2e/sandbox/test_up_all.py": "two whole clusters, each started by its command",
+    "tests/e2e/scheduler/test_out_of_memory.py": "each test starts a program that ends, with its imports",
+    "tests/e2e/scheduler/test_outage.py": "a hundred pods pass by the webhook, and come back",
     "tests/e2e/test_seed_manifests.py": "two whole installations, and a kubectl for each line",
     "tests/e2e/webhook/test_webhook_robustness.py": "clients that never rest while replicas come and go",
     "tests/faults/test_backlog.py": "thousands of pods, on a server that goes away with them",
