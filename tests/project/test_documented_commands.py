@@ -60,6 +60,7 @@ NOT_RUN = {
     "docs/webhook.md: muster-webhook *": "end-to-end tests start the program with these flags and free ports",
     "docs/webhook.md: kubectl delete validatingadmissionpolicybinding *": "a policy without its binding is "
     "Kubernetes' own behaviour",
+    "docs/testing.md: python -m tests.tools.approved*": "it writes files of the repository anew",
     "docs/testing.md: make mutants*": "it takes an hour; `make nightly` runs it",
     "docs/operations.md: kubectl describe *": "it prints what `kubectl get events` does, which tests read",
     "docs/operations.md: kubectl get pod train-17 *": "it prints a condition that tests read from the API",

@@ -10,14 +10,17 @@ import pytest
 
 from scheduler_core.simulate import load_scenarios, run_scenario
 from scheduler_core.simulate.scenario import Scenario
+from tests.support.approved import compare_report
 
-FILES = sorted((Path(__file__).parent / "composite").glob("*.yaml"))
+FOLDER = Path(__file__).parent
+FILES = sorted((FOLDER / "composite").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_scenario(file: Path) -> None:
     for scenario in load_scenarios(file.read_text(encoding="utf-8"), file.name):
         report = run_scenario(scenario)
+        compare_report(FOLDER / "reports.txt", f"composite/{file.name}", report)
         mismatches = [(step["step"], text) for step in report["steps"] for text in step["mismatches"]]
         assert mismatches == []
         before = {

@@ -15,9 +15,11 @@ import pytest
 
 from scheduler_core.model.quantity import parse_resource
 from scheduler_core.simulate import load_scenarios, run_scenario
+from tests.support.approved import compare_report
 from tests.support.expectations import expectation
 
-FILES = sorted((Path(__file__).parent / "load-aware").glob("*.yaml"))
+FOLDER = Path(__file__).parent
+FILES = sorted((FOLDER / "load-aware").glob("*.yaml"))
 TITLE = re.compile(r"^# (expected for (\S+) with --explain):$", re.MULTILINE)
 PLUGIN = "LoadAwareScheduling"
 KNOWN = {"filter", "reason", "score", "estimated_pod", "node_capacity_used", "cache_state"}
@@ -27,6 +29,7 @@ def explained(path: Path, pod: str) -> dict[str, Any]:
     """What is said of each node in the first step, as JSON has it."""
     (scenario,) = load_scenarios(path.read_text(), str(path))
     report = json.loads(json.dumps(run_scenario(scenario, pod)))
+    compare_report(FOLDER / "reports.txt", f"load-aware/{path.name}", report)
     assert [step["mismatches"] for step in report["steps"]] == [[] for _ in report["steps"]]
     found: dict[str, Any] = report["steps"][0]["explain"]
     return found

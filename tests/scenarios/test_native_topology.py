@@ -14,9 +14,11 @@ import pytest
 
 from scheduler_core.simulate import load_scenarios, run_scenario
 from scheduler_core.simulate.scenario import Scenario
+from tests.support.approved import compare_report
 from tests.support.expectations import expectation
 
-FILES = sorted((Path(__file__).parent / "native-topology").glob("*.yaml"))
+FOLDER = Path(__file__).parent
+FILES = sorted((FOLDER / "native-topology").glob("*.yaml"))
 
 
 def quota(namespace: str, least: str) -> dict[str, Any]:
@@ -44,9 +46,12 @@ def labels_of_nodes(scenario: Scenario) -> dict[str, dict[str, str]]:
     return {meta["name"]: meta.get("labels", {}) for meta in nodes}
 
 
-def played(scenario: Scenario) -> dict[str, Any]:
-    """The last step of a scenario without a mismatch."""
-    steps = run_scenario(scenario)["steps"]
+def played(scenario: Scenario, approved: str) -> dict[str, Any]:
+    """The last step of a scenario without a mismatch; `approved` is the name of its kept report, if any."""
+    report = run_scenario(scenario)
+    if approved:
+        compare_report(FOLDER / "reports.txt", approved, report)
+    steps = report["steps"]
     assert [(step["step"], text) for step in steps for text in step["mismatches"]] == []
     last: dict[str, Any] = steps[-1]
     return last
@@ -56,8 +61,9 @@ def played(scenario: Scenario) -> dict[str, Any]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_scenario(file: Path, borrows: bool) -> None:
     rules = expectation(file.read_text(), "within") if "# within:" in file.read_text() else []
-    for scenario in scenarios(file):
-        bound = played(under_a_quota(scenario) if borrows else scenario)["bound"]
+    for number, scenario in enumerate(scenarios(file)):
+        name = "" if borrows else f"native-topology/{file.name}" + (f"#{number}" if number else "")
+        bound = played(under_a_quota(scenario) if borrows else scenario, name)["bound"]
         labels = labels_of_nodes(scenario)
         for rule in rules:
             (key,) = set(rule) - {"pods"}

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from scheduler_core.simulate import load_scenarios, run_scenario
+from tests.support.approved import compare_report, reported
 
 FOLDER: Final = Path(__file__).parent
 # A folder, what its files tell, and how many there are at least.
@@ -32,8 +33,11 @@ def faults(file: Path) -> list[str]:
     """What differs from what a file expects."""
     scenarios = load_scenarios(file.read_text(encoding="utf-8"), file.name)
     found = [] if scenarios else ["it holds no scenario"]
-    for scenario in scenarios:
-        steps: list[dict[str, Any]] = run_scenario(scenario)["steps"]
+    for number, scenario in enumerate(scenarios):
+        report = run_scenario(scenario)
+        name = f"{file.parent.name}/{file.name}" + (f"#{number}" if number else "")
+        compare_report(FOLDER / "reports.txt", name, report)
+        steps: list[dict[str, Any]] = report["steps"]
         found += [] if steps else [f"{scenario.name}: no step"]
         found += [
             f"{scenario.name}, step {step['step']}: {text}" for step in steps for text in step["mismatches"]
@@ -50,6 +54,11 @@ def test_scenario(file: Path) -> None:
 
 def test_no_scenario_is_lost() -> None:
     assert {name: len(FILES[name]) for name, (_, least) in FOLDERS.items() if len(FILES[name]) < least} == {}
+
+
+def test_the_digests_are_those_of_scenarios() -> None:
+    names = {file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*.yaml")}
+    assert {name.partition("#")[0] for name in reported(FOLDER / "reports.txt")} <= names
 
 
 def test_every_folder_is_played_by_a_test() -> None:

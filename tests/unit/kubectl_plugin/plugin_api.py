@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.stand_in_server import StandInHandler, standing_in
 
 QUOTAS = "apis/scheduling.x-k8s.io/v1alpha1"
 PLURALS = {
@@ -175,6 +179,39 @@ def refusal(message: str, code: int = 403, reason: str = "Forbidden") -> tuple[i
 
 def _status(code: int, reason: str, message: str) -> dict[str, Any]:
     return {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+
+
+@contextmanager
+def serving(api: Api) -> Iterator[Api]:
+    """The API server on loopback."""
+
+    class Handler(StandInHandler):
+        def do_GET(self) -> None:
+            api.headers.append(dict(self.headers.items()))
+            self.respond(*api.answer(self.path))
+
+        def other(self) -> None:
+            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = json.loads(content) if content else None
+            self.respond(*api.write(self.command, self.path, body))
+
+        do_POST = do_PUT = do_PATCH = do_DELETE = other
+
+        def respond(self, code: int, body: dict[str, Any]) -> None:
+            self.answer(code, json.dumps(body).encode())
+
+    with standing_in(Handler) as api.url:
+        yield api
+
+
+def kubeconfig_of(api: Api, namespace: str) -> dict[str, Any]:
+    """A kubeconfig of the server: a token, and the namespace of its context."""
+    return {
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u", "namespace": namespace}}],
+        "clusters": [{"name": "c", "cluster": {"server": api.url}}],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+    }
 
 
 @dataclass(frozen=True)
