@@ -51,7 +51,7 @@ class Pool:
                     os.killpg(child, signal.SIGKILL)
                 _, status = os.waitpid(child, 0)
                 del self._running[child]
-                done(os.WIFEXITED(status))
+                done(status == 0)
 
 
 def _alone(work: Callable[[], None], seconds: float) -> None:

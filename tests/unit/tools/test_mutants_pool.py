@@ -26,6 +26,10 @@ def never_ends():
         pass
 
 
+def is_ended():
+    os._exit(1)
+
+
 pool = Pool(2)
 pool.run({work}, {seconds}, lambda ended: print(ended, flush=True))
 pool.finish()
@@ -36,6 +40,7 @@ pool.finish()
     ("work", "seconds", "ended"),
     [
         pytest.param("leaves_a_program", 600, "True", id="it has left a program"),
+        pytest.param("is_ended", 600, "False", id="a test has ended it, as those do that hang"),
         pytest.param("never_ends", 0, "False", id="it needs more of a processor than it may"),
     ],
 )
