@@ -101,12 +101,10 @@ def told():
         program.kill()
 
 
-@pytest.mark.smoke
 def test_a_program_of_the_session(told) -> None:
     assert told == b"1\\n"
 
 
-@pytest.mark.smoke
 def test_that_fails_once(told) -> None:
     from scheduler_core.quota.deep.limits import from_an_unstable_story
 
@@ -125,9 +123,7 @@ INI = """
 [pytest]
 pythonpath = .
 addopts = --import-mode=importlib
-markers =
-    long
-    smoke
+markers = long
 """
 CONFTEST = """
 def pytest_addoption(parser):
@@ -135,8 +131,7 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(items):
-    stories = [item for item in items if "e2e" in item.nodeid]
-    items[:] = [item for item in items if item not in stories or item.get_closest_marker("smoke")]
+    items[:] = [item for item in items if "that_make_test_leaves_out" not in item.nodeid]
 """
 
 
