@@ -52,15 +52,29 @@ profiles:
 
 
 @cache
-def company() -> Simulation:
-    """The cluster after all steps; for reading only."""
-    simulation = Simulation(load_config(CONFIG), BEGIN)
+def stages() -> tuple[list[Raw], ...]:
+    """All objects of the cluster after each of its steps; for reading only."""
+    simulation = company_begins()
+    found = []
     for seconds, objects in _steps():
         simulation.advance(seconds)
         for obj in objects:
             simulation.create(obj.dict() if isinstance(obj, Builder) else obj)
         simulation.run()
-    return simulation
+        found.append(objects_of(simulation))
+    return tuple(found)
+
+
+@cache
+def company_begins() -> Simulation:
+    """The cluster that `stages` plays."""
+    return Simulation(load_config(CONFIG), BEGIN)
+
+
+def company() -> Simulation:
+    """The cluster after all steps; for reading only."""
+    stages()
+    return company_begins()
 
 
 def _steps() -> Iterator[tuple[float, Iterator[Builder | Raw]]]:

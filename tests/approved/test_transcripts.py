@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.approved.transcripts import Transcript
+from tests.approved.plugins import played
+from tests.approved.transcript import Transcript
 from tests.support.approved import compare
 
 FOLDER = Path(__file__).parent / "transcripts"
@@ -15,4 +16,4 @@ FILES = sorted(FOLDER.glob("*.txt"))
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_output_is_the_approved_one(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compare(file, Transcript.read(file).play(tmp_path, monkeypatch))
+    compare(file, played(Transcript.read(file), tmp_path, monkeypatch))

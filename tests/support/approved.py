@@ -81,7 +81,7 @@ def reported(table: Path) -> set[str]:
 
 def _digest(steps: Iterable[Mapping[str, Any]], sections: Iterable[str]) -> str:
     told = [[step.get(section) for section in sections] for step in steps]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:10]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _shown(steps: Iterable[Mapping[str, Any]], sections: Iterable[str]) -> str:

@@ -1,12 +1,9 @@
-"""Transcripts of kubectl plugins: the commands of a file, and the whole output of each.
+"""Commands of the kubectl plugins, in this process, against a cluster behind HTTP.
 
-A line that begins with `$ ` is a command; below it stand its output and, after `! `, the lines of stderr and
-the exit code. The first lines, `key: value`, say what the cluster lacks:
-
-    namespace: research
-    forbidden: pods, nodes
-
-The cluster is the company; `$ cluster NAME` changes to a small one.
+The head of a transcript says what the cluster lacks: `namespace`, that of the context; `forbidden`, kinds
+that may not be listed (`pods/study`: in that namespace); `unknown`, kinds that are not served; `broken: yes`: with
+objects that cannot be read. The cluster is the company; `$ cluster NAME` changes to a small one. In the
+output, lines of stderr and the exit code follow `! `.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import io
 import shlex
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -31,10 +28,13 @@ from kubectl_plugin.podgroup import podgroup
 from tests.approved.company import NOW, company, company_events, objects_of
 from tests.approved.installation import broken, installation, recorded
 from tests.approved.small import small
+from tests.approved.transcript import Transcript, words_of
 from tests.unit.kubectl_plugin.plugin_api import Api, kubeconfig_of, refusal, serving
 
 Raw = dict[str, Any]
 PLUGINS: Final = {"elasticquota": elasticquota, "podgroup": podgroup}
+# The files that commands name.
+FILES: Final = Path(__file__).parent / "files"
 # Kinds whose plural is not their name with an s.
 _PLURALS: Final = {"NodeMetric": "nodemetrics", "PriorityClass": "priorityclasses", "Endpoints": "endpoints"}
 _PROBE: Final = refusal(
@@ -43,42 +43,9 @@ _PROBE: Final = refusal(
 )
 
 
-@dataclass
-class Transcript:
-    """The head of a file, and its commands."""
-
-    head: dict[str, str] = field(default_factory=dict)
-    commands: list[str] = field(default_factory=list)
-
-    @classmethod
-    def read(cls, path: Path) -> Transcript:
-        """What is to be played; outputs are left out."""
-        found = cls()
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if line.startswith("$ "):
-                found.commands.append(line[2:])
-            elif not found.commands and ": " in line:
-                key, _, value = line.partition(": ")
-                found.head[key] = value
-        return found
-
-    def play(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-        """The file with the outputs of now."""
-        lines = [f"{key}: {value}" for key, value in self.head.items()]
-        with _cluster(self.head, folder, monkeypatch) as api:
-            for command in self.commands:
-                lines += ["", f"$ {command}"]
-                word, _, rest = command.partition(" ")
-                if word == "cluster":
-                    _fill(api, objects_of(small(rest)))
-                else:
-                    lines += _played(command)
-        return "\n".join(lines) + "\n"
-
-
-@contextlib.contextmanager
-def _cluster(head: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """The cluster behind HTTP, and a clock that stands still."""
+def played(transcript: Transcript, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A transcript with the outputs of now; `folder` is empty."""
+    words_of(transcript.head, "namespace", "forbidden", "unknown", "broken")
     monkeypatch.setattr(time, "time", lambda: NOW)
     # A search ends by what it has tried, not by the time that a busy machine needs.
     timeless = SimpleNamespace(time=time.time, monotonic=lambda: 0.0)
@@ -86,27 +53,26 @@ def _cluster(head: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(f"kubectl_plugin.answers.{module}.time", timeless)
     monkeypatch.setattr(examination, "CONFIRM_SECONDS", 0.0)
     monkeypatch.chdir(FILES)
-    with serving(_api(head)) as api:
+    with _serving(transcript) as api:
         path = folder / "kubeconfig"
-        path.write_text(yaml.safe_dump(kubeconfig_of(api, head.get("namespace", "research"))))
+        path.write_text(yaml.safe_dump(kubeconfig_of(api, transcript.head["namespace"])))
         monkeypatch.setenv("KUBECONFIG", str(path))
-        yield api
+        return transcript.played(partial(_output, api))
 
 
-FILES: Final = Path(__file__).parent / "files"
-
-
-def _api(head: dict[str, str]) -> Api:
-    """The objects of the company; `broken: yes` adds those that cannot be read."""
+@contextlib.contextmanager
+def _serving(transcript: Transcript) -> Iterator[Api]:
+    """The company behind HTTP."""
     api = Api()
-    extra = broken() if head.get("broken") else []
+    extra = broken() if transcript.head.get("broken") else []
     _fill(api, [*objects_of(company()), *company_events(), *installation(), *recorded(), *extra])
-    for entry in filter(None, head.get("forbidden", "").split(", ")):
+    for entry in transcript.listed("forbidden"):
         plural, _, namespace = entry.partition("/")
         api.forbidden.add((plural, namespace))
-    api.unknown.update(filter(None, head.get("unknown", "").split(", ")))
+    api.unknown.update(transcript.listed("unknown"))
     api.answers["POST"] = _PROBE
-    return api
+    with serving(api):
+        yield api
 
 
 def _fill(api: Api, objects: Iterable[Raw]) -> None:
@@ -121,12 +87,16 @@ def _fill(api: Api, objects: Iterable[Raw]) -> None:
         api.objects.setdefault(plural, []).append({**obj, "metadata": stamped | meta})
 
 
-def _played(command: str) -> list[str]:
+def _output(api: Api, command: str) -> list[str]:
+    """What a command prints."""
     plugin, *arguments = shlex.split(command)
+    if plugin == "cluster":
+        _fill(api, objects_of(small(*arguments)))
+        return []
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run(PLUGINS[plugin], plugin, arguments)
-    told: list[Any] = [f"! {line}" for line in err.getvalue().splitlines()]
+    told = [f"! {line}" for line in err.getvalue().splitlines()]
     if code:
         told.append(f"! exit code {code}")
     return [*out.getvalue().splitlines(), *told]
