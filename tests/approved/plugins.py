@@ -1,8 +1,8 @@
 """Commands of the kubectl plugins, in this process, against a cluster behind HTTP.
 
 The head of a transcript says what the cluster lacks: `namespace`, that of the context; `forbidden`, kinds
-that may not be listed (`pods/study`: in that namespace); `unknown`, kinds that are not served; `broken: yes`: with
-objects that cannot be read. The cluster is the company; `$ cluster NAME` changes to a small one. In the
+that may not be listed (`pods/study`: in that namespace); `unknown`, kinds that are not served; `broken: yes`:
+with objects that cannot be read. The cluster is the company; `$ cluster NAME` changes to a small one. In the
 output, lines of stderr and the exit code follow `! `.
 """
 
