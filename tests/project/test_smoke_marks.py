@@ -33,9 +33,7 @@ def test_what_make_test_leaves_out_beside_the_smoke_tests_is_played_as_a_whole()
 
 def test_smoke_tests_stand_in_folders_that_the_target_plays_as_a_whole() -> None:
     marked = [path for path in TESTS.rglob("*.py") if re.search(r"@pytest\.mark\.smoke", path.read_text())]
-    # Those that speak of the mark, or write a test with it into a file.
-    names = ("support/smoke.py", "project/test_smoke_marks.py", "unit/tools/test_mutants.py")
-    helpers = {TESTS / name for name in names}
+    helpers = {TESTS / "support" / "smoke.py", TESTS / "project" / "test_smoke_marks.py"}
     places = {path: [path.is_relative_to(ROOT / folder) for folder in smoke.FOLDERS] for path in marked}
     assert {path for path, within in places.items() if not any(within)} <= helpers
 
