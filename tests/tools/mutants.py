@@ -289,8 +289,8 @@ def main() -> int:
         wanted = again(given.result, rooms)
     else:
         wanted = sample(rooms, given.count, given.seed, given.module)
-        # So what is known when the run is interrupted is a fair sample, too.
-        random.Random(given.seed).shuffle(wanted)
+    # So what is known when the run is interrupted is a fair sample, too.
+    random.Random(given.seed).shuffle(wanted)
     files = [file for file in files_of_tests(ROOT) if file.startswith(tuple(given.tests or [""]))]
     pool, outcomes, started = Pool(given.jobs), [], time.monotonic()
     interrupted = False
