@@ -6,11 +6,13 @@ The head of a transcript says who looks: `namespaces` and `groups` (`native: lab
     $ GET /now?fragment=1
     $ POST /what-if set=quota/research:max.cpu=99
     $ next                      the next step of the company
+    $ remove Node cpu-0         an object is deleted
     $ trouble the server is away
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable
 from typing import Any, Final
@@ -108,6 +110,9 @@ class _Company:
         elif word == "malformed":
             namespace, _, name = rest.rpartition("/")
             watch.malformed = [ModelError("spec", "is odd").within("ElasticQuota", namespace, name)]
+        elif word == "remove":
+            kind, _, name = rest.partition(" ")
+            watch.remove(*(self._objects.pop(key) for key in list(self._objects) if _named(key, kind, name)))
         else:
             assert word == "next", command
             self._next()
@@ -126,6 +131,12 @@ def _key(obj: Raw) -> tuple[str, ...]:
     return obj.get("apiVersion", ""), obj["kind"], meta.get("namespace", ""), meta["name"]
 
 
+def _named(key: tuple[str, ...], kind: str, name: str) -> bool:
+    return key[1] == kind and "/".join(filter(None, key[2:])) == name
+
+
 def _told(reply: Any) -> list[str]:
     headers = [f"{name}: {reply.headers[name]}" for name in _TOLD if name in reply.headers]
-    return [f"{reply.status_code} {'; '.join(headers)}", *reply.text.splitlines()]
+    # Half of the bytes of a document would be its indentation.
+    text = json.dumps(reply.json, indent=1, ensure_ascii=False) if reply.is_json else reply.text
+    return [f"{reply.status_code} {'; '.join(headers)}", *text.splitlines()]
