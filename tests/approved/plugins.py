@@ -57,7 +57,7 @@ def played(transcript: Transcript, folder: Path, monkeypatch: pytest.MonkeyPatch
         path = folder / "kubeconfig"
         path.write_text(yaml.safe_dump(kubeconfig_of(api, transcript.head["namespace"])))
         monkeypatch.setenv("KUBECONFIG", str(path))
-        return transcript.played(partial(_output, api))
+        return transcript.played(partial(_output, api, monkeypatch))
 
 
 @contextlib.contextmanager
@@ -87,12 +87,13 @@ def _fill(api: Api, objects: Iterable[Raw]) -> None:
         api.objects.setdefault(plural, []).append({**obj, "metadata": stamped | meta})
 
 
-def _output(api: Api, command: str) -> list[str]:
+def _output(api: Api, monkeypatch: pytest.MonkeyPatch, command: str) -> list[str]:
     """What a command prints."""
     plugin, *arguments = shlex.split(command)
     if plugin == "cluster":
         _fill(api, objects_of(small(*arguments)))
         return []
+    monkeypatch.setattr("sys.argv", [f"kubectl-{plugin}"])
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run(PLUGINS[plugin], plugin, arguments)

@@ -138,6 +138,7 @@ class Api:
             for o in self.objects[plural]
             if namespace in ("", o["metadata"].get("namespace")) and o.get("apiVersion", version) == version
             if all(_selects(term, o) for term in query.get("fieldSelector", "").split(","))
+            if all(_has_label(term, o) for term in query.get("labelSelector", "").split(","))
         ]
         if not name:
             return 200, {"metadata": {"resourceVersion": "9"}, "items": items}
@@ -170,6 +171,13 @@ def _selects(term: str, obj: dict[str, Any]) -> bool:
         return True
     part, key = path.rstrip("!").split(".")
     return (obj.get(part, {}).get(key, "") == wanted) is not path.endswith("!")
+
+
+def _has_label(term: str, obj: dict[str, Any]) -> bool:
+    """One term of a label selector: a label, or a label with a value."""
+    key, equals, wanted = term.partition("=")
+    labels = obj["metadata"].get("labels") or {}
+    return not key or (key in labels and (not equals or labels[key] == wanted))
 
 
 def refusal(message: str, code: int = 403, reason: str = "Forbidden") -> tuple[int, dict[str, Any]]:

@@ -83,6 +83,7 @@ def by_labels(api: Api) -> None:
     }
     data = {"config.yaml": yaml.safe_dump(config)}
     installed = config_map("muster-system", "muster-scheduler", "app.kubernetes.io/name", data)
+    installed["metadata"]["labels"] = {"app.kubernetes.io/name": "muster"}
     api.objects["configmaps"] = [installed, api.objects["configmaps"][1]]
     for index, node in enumerate(api.objects["nodes"]):
         node["metadata"]["labels"] = {
