@@ -227,6 +227,8 @@ def run(
             continue
         folder = Path(tempfile.mkdtemp(prefix="fault-", dir=BUILD))
         seconds = 60 + 4 * sum(one.seconds for one in tests)
+        # The fault's seconds begin with its process.
+        pool.make_room()
         done = partial(_note, outcomes, place, folder, len(tests), time.monotonic())
         pool.run(partial(judge, place, tests, folder, endless), seconds, done)
         while outcomes:

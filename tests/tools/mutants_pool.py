@@ -22,13 +22,17 @@ class Pool:
 
     def run(self, work: Callable[[], None], seconds: float, done: Callable[[bool], None]) -> None:
         """Start `work` as soon as there is room; `done` is told whether it came to an end by itself."""
-        while len(self._running) >= self._jobs:
-            self._reap()
+        self.make_room()
         sys.stdout.flush()
         child = os.fork()
         if not child:
             _alone(work, seconds)
         self._running[child] = (time.monotonic() + 10 * seconds, done)
+
+    def make_room(self) -> None:
+        """Wait until there is room."""
+        while len(self._running) >= self._jobs:
+            self._reap()
 
     def finish(self) -> None:
         """Wait for all that runs."""
