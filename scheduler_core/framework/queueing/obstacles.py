@@ -34,7 +34,7 @@ from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota import policy
-from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.ledger import charged, less, shift
 from scheduler_core.quota.policy import charge_within_min, within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
@@ -175,7 +175,8 @@ def _own_namespace(state: ClusterState, event: ClusterEvent) -> Reach:
     ledger, quota = state.ledger, state.ledger.quota_of(came.namespace) if came is not None else None
     if came is None or quota is None:
         return NOBODY
-    used = ledger.used(came.namespace)
+    # Pods on their way out do not count in the min.
+    used = less(ledger.used(came.namespace), ledger.leaving(came.namespace))
     if any(
         used.get(name, 0) - amount < quota.min.get(name, 0)
         for name, amount in charged(came.requests).items()
