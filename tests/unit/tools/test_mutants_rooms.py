@@ -6,12 +6,14 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+from tests.support.extent import left_out
 from tests.support.makefile import commands
 from tests.tools.mutants_faults import faults
-from tests.tools.mutants_reach import SEARCH_PART, SELECTION, files_of_tests
+from tests.tools.mutants_reach import IGNORED, OF_TESTS, SEARCH_PART, SELECTION, files_of_tests
 from tests.tools.mutants_rooms import PACKAGES, ROOMS, ROOT, modules, places, room_of, sample, shares
 
 SIZES = {"large": 8000, "middle": 3000, "small": 1000}
@@ -119,14 +121,14 @@ def test_every_fault_can_be_drawn() -> None:
 def test_faults_are_judged_by_tests_that_make_test_runs() -> None:
     run = commands("test")
     assert f"MUSTER_SEARCH_PART={SEARCH_PART} " in run
-    flag, expression = SELECTION
-    assert f'{flag} "{expression}"' in run
+    smoke, flag, expression = SELECTION
+    assert f' {smoke} {flag} "{expression}"' in run
+    ignored = {ROOT / folder for folder in re.findall(r"--ignore=(\S+)", run)}
+    needs_a_real_server = {path for item in left_out(None, lambda _: True) for path in item.paths}
+    assert {ROOT / folder for folder in IGNORED} == ignored | needs_a_real_server
 
 
 def test_all_test_files_of_the_product_are_asked() -> None:
-    every = tracked(
-        *(f"tests/{folder}/**test_*.py" for folder in ("unit", "property", "scenarios", "contract"))
-    )
-    tools = re.compile(r"tests/unit/(sandbox|tools|upstream|benchmarks)/")
-    assert files_of_tests(ROOT) == [file for file in every if not tools.match(file)]
+    every = [file for file in tracked("tests/**test_*.py") if Path(file).name.startswith("test_")]
+    assert files_of_tests(ROOT) == [file for file in every if not file.startswith((*IGNORED, *OF_TESTS))]
     assert len(every) > 300
