@@ -19,6 +19,7 @@ from scheduler_core.certificates import (
     is_signed_by,
     is_valid,
     issue_serving,
+    made,
     make_authority,
     missing_hosts,
     read_certificate,
@@ -136,3 +137,19 @@ def test_pairs_of_others_may_have_other_keys(kind: str) -> None:
     check_pair(pair, "mounted")
     assert is_valid(pair.certificate, NOW)
     assert not is_valid(pair.certificate, NOW + DAY)
+
+
+@pytest.mark.parametrize(
+    ("now", "valid"),
+    [
+        pytest.param(NOW - HOUR - 1, False, id="a second before its first"),
+        pytest.param(NOW - HOUR, True, id="its first second"),
+        pytest.param(NOW + 90 * DAY - 1, True, id="its last second"),
+        pytest.param(NOW + 90 * DAY, False, id="its end"),
+    ],
+)
+def test_a_certificate_is_valid_from_its_first_second_until_its_end(now: float, valid: bool) -> None:
+    pair = issue_serving(make_authority(NOW), HOSTS, NOW)
+    assert is_valid(pair.certificate, now) is valid
+    assert not is_valid(b"no certificate", now)
+    assert made(pair.certificate) == NOW

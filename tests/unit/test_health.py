@@ -122,10 +122,82 @@ def test_an_address_that_asks_too_often_waits_and_no_other_does() -> None:
     assert served("10.0.0.2", 1) == 1
     now[0] = 0.5
     assert served("10.0.0.1", 1000) == PER_SECOND / 2
-    now[0] = 1e6
+    now[0] = 2.0**20
     assert served("10.0.0.1", 1000) == BURST, "no more than that is saved up"
+    now[0] += 1 / 64
+    assert served("10.0.0.1", 2) == 1, "1.6 connections more"
+    for _ in range(2):
+        now[0] += 1 / 128
+        assert served("10.0.0.1", 1) == 0, "who asks before a whole one is due begins anew"
+    now[0] += 1 / 64
+    assert served("10.0.0.1", 2) == 1
     now[0] = 1e5
     assert served("10.0.0.1", 10) == 0, "a clock that goes back gives nothing"
+
+
+def test_of_too_many_addresses_the_one_that_was_silent_longest_is_forgotten() -> None:
+    limiter = ConnectionLimiter(lambda: 0.0)
+
+    def served(address: str, times: int) -> int:
+        return sum(limiter.admit(Sock(), address) for _ in range(times))  # type: ignore[arg-type]
+
+    for address in ("first", "second"):
+        assert served(address, 1000) == BURST
+    for number in range(1022):
+        served(str(number), 1)
+    assert served("first", 1) == 0
+    served("one more", 1)
+    assert served("first", 1) == 0, "it has asked just now"
+    assert served("second", 1) == 1
+
+
+def test_a_connection_that_closes_meanwhile_makes_room_too() -> None:
+    class Gone(Sock):
+        def shutdown(self, how: int) -> None:
+            raise OSError(107, "not connected")
+
+    limiter = ConnectionLimiter()
+    for number in range(MAX_CONNECTIONS + 1):
+        assert limiter.admit(Gone(), str(number))  # type: ignore[arg-type]
+    assert len(limiter) == MAX_CONNECTIONS
+    limiter.release(Sock())  # type: ignore[arg-type]
+    assert len(limiter) == MAX_CONNECTIONS
+
+
+ANSWERS = [
+    ("/ok", 200, "ok"),
+    ("/ok?verbose", 200, "[+]one ok\n[+]two ok\ncheck passed\n"),
+    ("/ok?other=1", 200, "ok"),
+    ("/bad", 500, "[+]one ok\n[-]two failed: broken\ncheck failed\n"),
+    ("/page", 200, "shown"),
+    ("/page?verbose", 200, "shown"),
+    ("/secret", 403, "access to this page is denied\n"),
+    ("/late", 503, "not yet\n"),
+    ("/none", 404, "no such page; the pages are: /bad /late /ok /page /secret\n"),
+    ("//[", 400, "the target of the request is not a URL: Invalid IPv6 URL\n"),
+]
+
+
+@pytest.mark.parametrize(("target", "status", "text"), ANSWERS)
+def test_what_each_target_is_answered(target: str, status: int, text: str) -> None:
+    def late() -> tuple[str, bytes]:
+        raise MusterError("not yet")
+
+    good, bad = ("one", lambda: ""), ("two", lambda: "broken")
+    pages = {path: lambda: ("text/html", b"shown") for path in ("/page", "/secret")} | {"/late": late}
+    checks = {"/ok": [good, ("two", lambda: "")], "/bad": [good, bad]}
+    door = HealthServer("127.0.0.1", 0, checks, pages, frozenset({"/secret"}))
+    with closing(Stopped(door)):
+        found = door.answer(target)
+    assert (found[0], found[2].decode()) == (status, text)
+    assert found[1] == ("text/html" if status == 200 and text == "shown" else "text/plain; charset=utf-8")
+
+
+class Stopped:
+    """Closes the port of a server."""
+
+    def __init__(self, door: HealthServer) -> None:
+        self.close = door.stop
 
 
 def test_addresses_that_are_remembered_are_bounded() -> None:

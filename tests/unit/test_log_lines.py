@@ -107,6 +107,40 @@ def test_output_after_a_torn_line_starts_a_new_line(pipe: Pipe) -> None:
     assert pipe.text().splitlines()[:2] == ["", "next"]
 
 
+def test_a_slow_reader_is_waited_for_a_moment(pipe: Pipe) -> None:
+    """Where there is no room, the clock is asked first whether to wait: here the reader comes just then."""
+    came: list[str] = []
+
+    def clock() -> float:
+        came.append(pipe.text())
+        return 0.0
+
+    lines = LineWriter(pipe.stream, clock)
+    lines.write("y" * 40_000)
+    came.append(pipe.text())
+    assert "".join(came) == "y" * 40_000 + "\n"
+    assert lines.dropped == 0
+
+
+def test_after_a_line_in_vain_no_line_waits_for_a_second(pipe: Pipe) -> None:
+    now, asked = 0.0, 0
+
+    def clock() -> float:
+        nonlocal asked
+        asked += 1
+        return now
+
+    lines = LineWriter(pipe.stream, clock)
+    lines.write("y" * 40_000)
+    assert (lines.dropped, asked) == (1, 2)
+    now = IMPATIENT_SECONDS - 0.001
+    began = time.process_time()
+    for _ in range(3):
+        lines.write("in vain")
+    assert (lines.dropped, asked) == (4, 8)
+    assert time.process_time() - began < 60
+
+
 def test_a_reader_that_is_gone_loses_lines_and_nothing_else(pipe: Pipe) -> None:
     lines = LineWriter(pipe.stream)
     pipe.abandon()

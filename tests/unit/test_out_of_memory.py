@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
-from scheduler_core.logs.out_of_memory import OUT_OF_MEMORY
+from scheduler_core.logs.out_of_memory import OUT_OF_MEMORY, end_if_out_of_memory
 
 HEAD = """
 import logging, sys, threading, time
@@ -91,3 +92,45 @@ def test_another_error_is_not(body: str) -> None:
     done = ended(body, "OverflowError", 1.0)
     assert done.returncode == 7, done.stderr
     assert "made up" in done.stderr or "cannot be written" in done.stderr
+
+
+class Ended(Exception):
+    """Instead of the end of this process."""
+
+
+def raised(error: Exception, cause: Exception | None = None, context: Exception | None = None) -> Exception:
+    error.__cause__, error.__context__ = cause, context
+    return error
+
+
+MEMORY = MemoryError("made up")
+ERRORS: list[tuple[str, Exception | None, bool]] = [
+    ("no error", None, False),
+    ("memory", MEMORY, True),
+    ("another error", ValueError(), False),
+    ("memory is the cause", raised(ValueError(), cause=MEMORY), True),
+    ("it was raised while memory ended", raised(ValueError(), context=MEMORY), True),
+    ("the cause says more", raised(ValueError(), cause=OSError(), context=MEMORY), False),
+    ("the cause of the cause", raised(ValueError(), cause=raised(OSError(), context=MEMORY)), True),
+]
+
+
+@pytest.mark.parametrize(("error", "ends"), [e[1:] for e in ERRORS], ids=[e[0] for e in ERRORS])
+def test_what_ends_a_process(monkeypatch: pytest.MonkeyPatch, error: Exception | None, ends: bool) -> None:
+    codes: list[int] = []
+
+    def end(code: int) -> None:
+        codes.append(code)
+        raise Ended
+
+    with monkeypatch.context() as patched, suppress(Ended):
+        patched.setattr("os._exit", end)
+        patched.setattr("os.write", lambda descriptor, data: len(data))
+        end_if_out_of_memory(error)
+    assert codes == [OUT_OF_MEMORY] * ends
+
+
+def test_an_error_that_is_its_own_cause_is_looked_at_to_an_end() -> None:
+    error = ValueError()
+    error.__cause__ = error
+    end_if_out_of_memory(error)

@@ -61,3 +61,27 @@ DURATIONS = [
 @pytest.mark.parametrize(("seconds", "text"), DURATIONS)
 def test_ages_read_as_in_kubectl(seconds: float, text: str) -> None:
     assert human_duration(seconds) == text
+
+
+# From each limit on, an age has other units; at the limits themselves, one second before, and one after.
+LIMITS = {
+    2 * MINUTE: "119s 2m 2m1s",
+    10 * MINUTE: "9m59s 10m 10m",
+    3 * HOUR: "179m 3h 3h",
+    8 * HOUR: "7h59m 8h 8h",
+    2 * DAY: "47h 2d 2d",
+    8 * DAY: "7d23h 8d 8d",
+    2 * 365 * DAY: "729d 2y 2y",
+    8 * 365 * DAY: "7y364d 8y 8y",
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_an_age_at_a_limit_has_the_coarser_units(limit: int) -> None:
+    around = [human_duration(limit + more) for more in (-1, 0, 1)]
+    assert " ".join(around) == LIMITS[limit]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(-2, "<invalid>"), (-1.9, "0s"), (-1, "0s"), (1, "1s")])
+def test_clocks_that_differ_by_a_second_are_no_mistake(seconds: float, text: str) -> None:
+    assert human_duration(seconds) == text
