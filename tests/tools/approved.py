@@ -15,7 +15,12 @@ import pytest
 from tests.support.approved import ROOT, WRITES
 
 # The tests that compare outputs, and the tables that they add lines to.
-TESTS = ("tests/approved", "tests/scenarios")
+TESTS = (
+    "tests/approved",
+    "tests/scenarios",
+    "tests/unit/framework/queueing/test_who_wakes.py",
+    "tests/unit/plugins/test_plugin_wakes.py",
+)
 TABLES = ("tests/scenarios/reports.txt",)
 
 
