@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from scheduler_core.model.pods.affinity import PodNodeAffinity
 from scheduler_core.model.selectors import EXISTS, GT, IN, LT, NOT_EXISTS, NOT_IN, NodeTerm, Requirement
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_node
+from tests.support.every import every_seed
 
 NODES = {
     "a": {"zone": "x", "size": "4"},
@@ -123,3 +126,36 @@ def test_a_pod_requires(
 ) -> None:
     nodes = view()
     assert let_through(nodes, match_required(nodes, selector, PodNodeAffinity(required))) == through
+
+
+def passes(term: NodeTerm, name: str) -> bool:
+    """Whether one node passes a term, by the definition."""
+    fields = all(
+        part.key == NAME
+        and part.operator in (IN, NOT_IN)
+        and ((name in part.values) is (part.operator == IN))
+        for part in term.fields
+    )
+    return not term.empty and fields and all(part.matches(NODES[name]) for part in term.expressions)
+
+
+@every_seed(range(10))
+def test_any_terms_let_through_what_each_node_by_itself_passes(seed: int) -> None:
+    dice, nodes = random.Random(seed), view()
+
+    def requirement() -> Requirement:
+        operator = dice.choice([IN, NOT_IN, EXISTS, NOT_EXISTS, GT, LT])
+        if operator in (GT, LT):
+            return Requirement("size", operator, (dice.choice(["3", "4", "8", "9", "-1", "x"]),))
+        values = tuple(dice.sample(["x", "y", "z", "4"], dice.randint(1, 3)))
+        return Requirement(dice.choice(["zone", "size", "rack"]), operator, values)
+
+    def term() -> NodeTerm:
+        fields = [Requirement(dice.choice([NAME, NAME, "x"]), dice.choice([IN, NOT_IN]), ("a", "b", "q"))]
+        expressions = tuple(requirement() for _ in range(dice.randint(0, 3)))
+        return NodeTerm(expressions, tuple(fields[: dice.randint(0, 1)]))
+
+    for _ in range(20):
+        terms = [term() for _ in range(dice.randint(0, 3))]
+        expected = "".join(name for name in NODES if any(passes(one, name) for one in terms))
+        assert let_through(nodes, match_any(nodes, terms)) == expected, terms

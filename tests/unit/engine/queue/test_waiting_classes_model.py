@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pytest
 
 from scheduler_core.arrays.changes import ChangeLog
 from scheduler_core.engine.queue.unit import QueuedUnit, Traits, WaitingClass
@@ -16,6 +15,7 @@ from scheduler_core.engine.queue.waiting_classes import WaitingClasses
 from scheduler_core.engine.queue.waiting_table import RECLAIMING, NodesOfKinds, WaitingTable
 from scheduler_core.framework.queueing.hints import EvictableRequests, Room
 from scheduler_core.framework.queueing.quota_obstacles import FAIR_MOVE, RECLAIM
+from tests.support.every import every_seed
 
 PLUGINS = ("Fit", "Affinity", RECLAIM, FAIR_MOVE)
 NODES = 5
@@ -156,7 +156,7 @@ def keys(classes: Any) -> list[Any]:
     return sorted(found.traits.key for found in classes)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@every_seed(range(2))
 def test_classes_are_found_as_a_plain_model_finds_them(seed: int) -> None:
     beside = Beside(seed)
     known, classes = beside.known, beside.classes
