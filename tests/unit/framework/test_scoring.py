@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler_core.framework.allocation import LEAST, MOST
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.scoring import chosen, percent
+from scheduler_core.framework.scoring import chosen, default_normalize, percent, used_after
 from scheduler_core.framework.view import NodeView
 from scheduler_core.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler_core.plugins.node_resources_fit import NodeResourcesFit
@@ -95,3 +95,57 @@ def test_values_of_feasible_nodes() -> None:
     values = np.array([3, 1, 2], dtype=np.int64)
     assert chosen(values, np.array([True, False, True])).tolist() == [3, 2]
     assert chosen(values, np.array([True, True, True])).tolist() == [3, 1, 2]
+
+
+# On the node, a pod has 1 CPU, 10 bytes, 5 of storage and one card; what a pod leaves open counts as 100m
+# and 200 MiB where that is asked for.
+USES: list[tuple[str, str, bool, dict[str, int], int | None]] = [
+    ("cpu", "cpu", False, {"cpu": 2}, 3000),
+    ("cpu that is not asked for", "cpu", False, {}, 1000),
+    ("cpu that counts", "cpu", True, {}, 1100),
+    ("memory", "memory", False, {"memory": 7}, 17),
+    ("memory that counts", "memory", True, {"cpu": 1}, 10 + 200 * 2**20),
+    ("storage", "ephemeral-storage", False, {"ephemeral_storage": 2}, 7),
+    ("storage that is not asked for", "ephemeral-storage", True, {}, 5),
+    ("cards", "nvidia.com/gpu", True, {"gpu": 2}, 3),
+    ("cards that are not asked for", "nvidia.com/gpu", True, {"cpu": 1}, None),
+    ("what nobody knows", "example.com/x", False, {"cpu": 1}, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "nonzero", "asked", "used"), [u[1:] for u in USES], ids=[u[0] for u in USES]
+)
+def test_what_of_a_resource_is_used_with_the_pod(
+    name: str, nonzero: bool, asked: dict[str, int], used: int | None
+) -> None:
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=4, memory=10**9, ephemeral_storage=9, gpu=4).obj())
+    held = {"cpu": 1, "memory": 10, "ephemeral_storage": 5, "gpu": 1}
+    state.put_pod(make_pod("a/r").uid("r").requests(**held).on("n").obj())
+    pod = make_pod("a/p").requests(**asked).obj()
+    found = used_after(
+        Cycle(state, pod, state.vector(pod), 0.0, "p"), NodeView.all(state.nodes), name, nonzero=nonzero
+    )
+    assert (None if found is None else (found[0], found[1].tolist())) == (
+        None if used is None else (state.index.row(name), [used])
+    )
+
+
+NORMALIZED: list[tuple[list[int], list[bool], list[int], list[int]]] = [
+    ([0, 5, 10], [True, True, True], [0, 50, 100], [100, 50, 0]),
+    ([0, 1, 3], [True, True, True], [0, 33, 100], [100, 67, 0]),
+    ([0, 5, 10], [True, True, False], [0, 100, 200], [100, 0, -100]),
+    ([0, 0, 10], [True, True, False], [0, 0, 0], [100, 100, 100]),
+    ([1, 1, 1], [True, True, True], [100, 100, 100], [0, 0, 0]),
+    ([1, 1, 1], [False, False, False], [0, 0, 0], [100, 100, 100]),
+]
+
+
+@pytest.mark.parametrize(("raw", "feasible", "scaled", "turned"), NORMALIZED)
+def test_the_largest_of_feasible_nodes_is_a_hundred(
+    raw: list[int], feasible: list[bool], scaled: list[int], turned: list[int]
+) -> None:
+    values, among = np.array(raw, dtype=np.int64), np.array(feasible)
+    assert default_normalize(values, among).tolist() == scaled
+    assert default_normalize(values, among, reverse=True).tolist() == turned

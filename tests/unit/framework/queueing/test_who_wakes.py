@@ -231,6 +231,7 @@ EVENTS: dict[str, Happens] = {
     "free-1 with a spread begins": begins(pod("free/more", 1).spec(topologySpreadConstraints=[SPREAD])),
     "gang-2 begins": begins(pod("a/more", 1).group("gang")),
     "t-2 begins": begins(pod("free/more", 1).group("team")),
+    "a pod begins": of(EventKind.POD_ADD),
     "a-1 is found": is_found(pod("a/found", 1)),
     "free-1 is found": is_found(pod("free/found", 1)),
     "node m goes": node_goes("m"),
