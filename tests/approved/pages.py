@@ -1,12 +1,14 @@
 """Pages of the web view, without a browser, over a cluster that goes on from step to step.
 
 The head of a transcript says who looks: `namespaces` and `groups` (`native: lab`) that they see, and `lacks`
-(nodes, limits, reservations, load, trees). `deny` are kinds that the console may not list.
+(nodes, limits, reservations, load, trees). `deny` are kinds that the console may not list; with `tokens: no`
+it is the console of one user.
 
     $ GET /now?fragment=1
     $ POST /what-if set=quota/research:max.cpu=99
     $ next                      the next step of the company
     $ remove Node cpu-0         an object is deleted
+    $ replace Pod study/lost    another one of the same name takes its place, and runs
     $ trouble the server is away
 """
 
@@ -49,13 +51,13 @@ class _History(SceneHistory):
 
 def played(transcript: Transcript, monkeypatch: pytest.MonkeyPatch) -> str:
     """A transcript with the answers of now."""
-    words_of(transcript.head, "namespaces", "groups", "lacks", "deny")
+    words_of(transcript.head, "namespaces", "groups", "lacks", "deny", "tokens")
     monkeypatch.setattr(time, "time", lambda: NOW)
     company = _Company()
     for entry in transcript.listed("deny"):
         plural, _, namespace = entry.partition("/")
         company.scene.watch.deny(plural, namespace)
-    with company.scene.as_viewer(_viewer(transcript)) as client:
+    with company.scene.as_viewer(_viewer(transcript), takes_tokens="tokens" not in transcript.head) as client:
         return transcript.played(lambda command: company.output(client, command))
 
 
@@ -113,6 +115,14 @@ class _Company:
         elif word == "remove":
             kind, _, name = rest.partition(" ")
             watch.remove(*(self._objects.pop(key) for key in list(self._objects) if _named(key, kind, name)))
+        elif word == "replace":
+            kind, _, name = rest.partition(" ")
+            (key,) = (key for key in self._objects if _named(key, kind, name))
+            old = self._objects[key]
+            meta = {**old["metadata"], "uid": "another"}
+            spec = {**old["spec"], "nodeName": "a100-1"}
+            self._objects[key] = {**old, "metadata": meta, "spec": spec, "status": {"phase": "Running"}}
+            watch.put(self._objects[key])
         else:
             assert word == "next", command
             self._next()

@@ -44,7 +44,7 @@ def _advice() -> str:
 
 # What a report of a scenario is about: parts with a digest of their own, and their sections.
 _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "pods": ("bound", "pending", "evicted", "warnings", "explain"),
+    "pods": ("bound", "pending", "evicted", "warnings", "explain", "expectations"),
     "status": ("status", "conditions", "groups", "budgets", "nodeMetrics"),
     "events": ("events",),
 }
@@ -81,7 +81,7 @@ def reported(table: Path) -> set[str]:
 
 def _digest(steps: Iterable[Mapping[str, Any]], sections: Iterable[str]) -> str:
     told = [[step.get(section) for section in sections] for step in steps]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:6]
 
 
 def _shown(steps: Iterable[Mapping[str, Any]], sections: Iterable[str]) -> str:
