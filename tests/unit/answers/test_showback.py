@@ -122,3 +122,12 @@ def test_a_day_survives_its_text_and_no_hour_is_lost(measured: list[int], rates:
     assert all(found.hour("team-a", GPU, hour) == written.hour("team-a", GPU, hour) for hour in range(24))
     rows = showback([found], Period(start_of(DAY), start_of(date(2026, 1, 2))), "team", no_price)
     assert sum(row.sums.used for row in rows) == sum(sums["used"])
+
+
+def test_days_and_namespaces_outside_of_what_is_asked_have_no_row() -> None:
+    days = [day(1, measured=[3600]), day(2, measured=[3600])]
+    second = start_of(date(2026, 1, 2))
+    by_day = showback(days, Period(second, second + HOUR_SECONDS), "day", no_price)
+    assert [row.day for row in by_day] == [date(2026, 1, 2)]
+    assert showback(days, Period(second + 86_400, second + 90_000), "team", no_price) == []
+    assert showback(days, Period(start_of(DAY), NOON), "team", no_price, lambda name: name == "team-b") == []

@@ -152,6 +152,31 @@ def _wrong_bundle(api: Api) -> None:
         entry["clientConfig"]["caBundle"] = other
 
 
+def _bundle(text: str | None) -> Callable[[Api], Any]:
+    """Another CA bundle of the first webhook that changes objects."""
+
+    def change(api: Api) -> None:
+        api.objects["mutatingwebhookconfigurations"][0]["webhooks"][0]["clientConfig"]["caBundle"] = text
+
+    return change
+
+
+def _serving(host: str, age_days: int = 0) -> Callable[[Api], Any]:
+    certificate = issue_serving(AUTHORITY, [host], NOW - age_days * 86400).certificate
+    return lambda api: api.objects.update(secrets=[secret(certificate)])
+
+
+def _rules(api: Api) -> None:
+    api.objects["mutatingwebhookconfigurations"][0]["webhooks"][0]["rules"] = []
+
+
+def _passed_by_with_a_group(api: Api) -> None:
+    """No quota governs its namespace."""
+    _passed_by(api)
+    meta = api.objects["pods"][-1]["metadata"]
+    meta |= {"namespace": "free", "annotations": {"scheduling.k8s.io/group-name": "g"}}
+
+
 def _broken_tree(api: Api) -> None:
     meta = {"namespace": "team-a", "name": "racks", "labels": {"sakkara.topology": ""}}
     api.objects["configmaps"] = [{"metadata": meta, "data": {"name": "racks", "level-names": "[]"}}]
@@ -258,6 +283,71 @@ LINES: list[tuple[str, Callable[[Api], Any], str]] = [
             secrets=[secret(issue_serving(AUTHORITY, [HOST], NOW - 91 * 86400).certificate)]
         ),
         "error:   certificates: Secret muster-system/muster-webhook-certificate: tls.crt expired 1 days ago",
+    ),
+    (
+        "a CA bundle is missing",
+        _bundle(None),
+        "error:   certificates: MutatingWebhookConfiguration muster-webhook: webhook "
+        "pods.mutate.muster.dev: caBundle is missing or not base64; ",
+    ),
+    (
+        "a CA bundle is no base64",
+        _bundle("?"),
+        "error:   certificates: MutatingWebhookConfiguration muster-webhook: webhook "
+        "pods.mutate.muster.dev: caBundle is missing or not base64; ",
+    ),
+    (
+        "a CA bundle has no certificate",
+        _bundle("eA=="),
+        "error:   certificates: MutatingWebhookConfiguration muster-webhook: webhook "
+        "pods.mutate.muster.dev: caBundle has no certificate that can be read; ",
+    ),
+    (
+        "a CA has expired",
+        _bundle(base64.b64encode(make_authority(NOW - 40 * 365 * 86400).certificate).decode()),
+        "error:   certificates: MutatingWebhookConfiguration muster-webhook: webhook "
+        "pods.mutate.muster.dev: caBundle has no certificate that is valid now (1 in it); ",
+    ),
+    (
+        "the certificate is for another host",
+        _serving("other.svc"),
+        "error:   certificates: Secret muster-system/muster-webhook-certificate: tls.crt is for "
+        "other.svc, but API servers call muster-webhook.muster-system.svc",
+    ),
+    (
+        "the certificate expires soon",
+        _serving(HOST, 85),
+        "warning: certificates: Secret muster-system/muster-webhook-certificate: tls.crt expires in ",
+    ),
+    (
+        "the Secret has no data",
+        lambda api: api.objects["secrets"][0].update(data=None),
+        "error:   certificates: Secret muster-system/muster-webhook-certificate: has no tls.crt; "
+        "start the webhook: it fills the Secret",
+    ),
+    (
+        "the certificate is none",
+        lambda api: api.objects["secrets"][0].update(data={"tls.crt": "eA=="}),
+        "error:   certificates: Secret muster-system/muster-webhook-certificate: tls.crt: is not "
+        "a PEM certificate: ",
+    ),
+    (
+        "no webhook is registered",
+        lambda api: api.objects.update(mutatingwebhookconfigurations=[]),
+        "error:   webhook: MutatingWebhookConfiguration muster-webhook: does not exist: 2 "
+        "webhooks are not registered; ",
+    ),
+    (
+        "a webhook has other rules",
+        _rules,
+        "warning: webhook: MutatingWebhookConfiguration muster-webhook: webhook "
+        "pods.mutate.muster.dev: rules differ from those of this version; ",
+    ),
+    (
+        "a pod with a group passed by, without a quota",
+        _passed_by_with_a_group,
+        "warning: passed-by: Pod free/late: spec.schedulerName=default-scheduler though it "
+        "belongs to PodGroup free/g; ",
     ),
     (
         "the webhook has no endpoint",
