@@ -321,6 +321,37 @@ def test_what_becomes_of_lost_members_is_told(
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            ("True", "WaitsForDomain", "one lacks"),
+            ("False", "NothingMissing", "no member is missing"),
+            id="members were missing",
+        ),
+        pytest.param(
+            ("False", "ReplacedInDomain", "replaced"),
+            ("False", "ReplacedInDomain", "replaced"),
+            id="what became of them stays",
+        ),
+    ],
+)
+def test_a_new_process_ends_what_an_old_one_said_of_lost_members(
+    before: tuple[str, str, str], after: tuple[str, str, str]
+) -> None:
+    state = constrained("muster-scheduler")
+    group = make_group("a/g").needs(3).uid("g1")
+    group.annotation("muster.dev/topology-constraints", '{"rack": {"type": "pack"}}')
+    told = dict(zip(("status", "reason", "message"), before, strict=True))
+    old = {"type": "Repair", "lastTransitionTime": "2025-12-31T00:00:00Z", **told}
+    group.raw["status"] = {"conditions": [old]}
+    state.put_gang(group.obj())
+    found = told_of(state, "Repair")
+    assert (found["status"], found["reason"], found["message"]) == after
+    unchanged = found["lastTransitionTime"] == old["lastTransitionTime"]
+    assert unchanged is (before[0] == after[0])
+
+
+@pytest.mark.parametrize(
     ("schedulers", "status", "text"),
     [
         pytest.param([], "", "", id="nobody is there to be placed"),
