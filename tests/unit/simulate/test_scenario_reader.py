@@ -73,6 +73,8 @@ BAD = [
     pytest.param(
         "steps: [{advance: -30s}]", "f.yaml: steps[0].advance: '-30s' is not a duration", id="back in words"
     ),
+    pytest.param("steps: [{advance: [1]}]", "f.yaml: steps[0].advance: [1] is not a duration", id="a list"),
+    pytest.param("steps: [{advance: true}]", "f.yaml: steps[0].advance: True is not a duration", id="yes"),
     pytest.param(
         "steps: [{advance: .inf}]", "f.yaml: steps[0].advance: inf is not a duration", id="for ever"
     ),
