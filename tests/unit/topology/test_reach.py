@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 
 from scheduler_core.topology.reach import progression, sumset
 
-MEMBERS = st.sets(st.integers(0, 40), max_size=8)
+# Few numbers, or long runs of them.
+MEMBERS = st.sets(st.integers(0, 40), max_size=8) | st.tuples(
+    st.integers(0, 9), st.integers(0, 12), st.sets(st.integers(0, 40), max_size=3)
+).map(lambda drawn: {*range(drawn[0], drawn[0] + drawn[1]), *drawn[2]})
 
 
 def bits(members: set[int]) -> int:
