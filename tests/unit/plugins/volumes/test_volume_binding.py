@@ -96,6 +96,12 @@ def test_claims_that_cannot_be_used(claim: Any, text: str) -> None:
     assert ask(VolumeBinding(), local(claim.obj()), claims("x/p", "c").obj()) == text
 
 
+def test_a_claim_of_an_immediate_class_is_bound_before_its_pod_is_tried() -> None:
+    storage = make_class("now").immediate().obj(), make_claim("x/c").storage_class("now").obj()
+    refused = ask(VolumeBinding(), local(*storage), claims("x/p", "c").obj())
+    assert refused == "pod has unbound immediate PersistentVolumeClaims"
+
+
 def test_a_generic_ephemeral_volume_must_have_been_made_for_this_pod() -> None:
     volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}
     pod = make_pod("x/p").uid("pod-uid").spec(volumes=[volume]).obj()
@@ -278,6 +284,17 @@ def test_a_volume_to_be_made_is_asked_for_and_the_pod_waits_on_its_node() -> Non
     assert write.body == {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}}
     assert state.nominations.get("x/p") is not None
     assert "x/p" not in state.placed
+
+
+def test_of_several_volumes_to_be_made_only_those_without_a_node_are_asked_for() -> None:
+    made = make_claim("x/c").storage_class("fast")
+    state = local(made.selected("n1").obj(), make_claim("x/d").storage_class("fast").obj())
+    engine = scheduler(state)
+    engine.put(claims("x/p", "c", "d").obj(), 0.0)
+    rejected = only(engine.step(0.0))
+    assert isinstance(rejected, Rejected)
+    assert rejected.message == "waiting for volumes to be provisioned on node n1 for claims: c, d"
+    assert [write.name for write in rejected.writes if isinstance(write, Patch)] == ["d"]
 
 
 def test_the_pod_is_bound_when_the_volume_is_there_and_not_before() -> None:
