@@ -19,9 +19,9 @@ from tests.support.worlds.player import Player
 
 TABLE = Path(__file__).with_name("decisions.txt")
 # Worlds of all kinds, those in which borrowers take from each other, and those with a topology.
-SEEDS = range(18)
-FAIR_SEEDS = range(8)
-TOPOLOGY_SEEDS = tuple([seed for seed in range(18, 300) if Dreamer(seed).world["topology"]][:8])
+SEEDS = range(13)
+FAIR_SEEDS = range(6)
+TOPOLOGY_SEEDS = (28, 31, 32, 43, 55, 57, 66)
 WORLDS = [
     *((f"world {seed}", seed, False) for seed in (*SEEDS, *TOPOLOGY_SEEDS)),
     *((f"world {seed} with fair shares", seed, True) for seed in FAIR_SEEDS),
