@@ -15,8 +15,8 @@ from tests.support.clusters.kept_links import LINKS
 SERVERS = ("sandbox", "kube-apiserver")
 # The newest Kubernetes beside the one that the sandbox follows.
 NEWEST = "kube-apiserver-1.37"
-# Of a kind whose cache is new; nothing was done yet.
-PREPARING = "storage is (re)initializing"
+# What passes by, with nothing done yet: the cache of a kind is new, or its handlers are being replaced.
+PASSING = ((429, "storage is (re)initializing"), (503, "apiserver is shutting down"))
 
 
 def servers_of(option: str | None) -> tuple[str, ...]:
@@ -48,6 +48,11 @@ class RequestFailed(Exception):
         super().__init__(f"{status}: {text}")
 
 
+def passes(refused: RequestFailed) -> bool:
+    """Whether a refusal is of this moment only, and nothing was done."""
+    return any(refused.status == status and words in str(refused) for status, words in PASSING)
+
+
 def request(
     server: Server,
     method: str,
@@ -75,14 +80,15 @@ def exchange(
 ) -> tuple[Any, list[str]]:
     """As `request`, with the warnings of the answer.
 
-    A kube-apiserver that still prepares a kind answers 429: like any client, this one comes again.
+    A kube-apiserver that still prepares a kind answers 429, and 503 at the moment when a changed definition
+    replaces the handlers of a kind. Neither has done anything: like any client, this one comes again.
     """
     deadline = time.monotonic() + timeout
     while True:
         try:
             return _exchange_once(server, method, path, body, timeout, headers)
         except RequestFailed as refused:
-            if refused.status != 429 or PREPARING not in str(refused) or time.monotonic() > deadline:
+            if not passes(refused) or time.monotonic() > deadline:
                 raise
         time.sleep(0.1)
 
