@@ -28,6 +28,8 @@ NEWEST := kube-apiserver-1.37
 DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/README.md
 # What make test plays a smoke of, make test-sandbox plays as a whole (tests/support/smoke.py).
 SMOKED := tests/e2e tests/unit/sandbox
+# Folders that make test-e2e leaves out.
+LEFT_OUT ?=
 # Of the end-to-end stories, those that make test-sandbox plays.
 STORIES ?= tests/e2e
 SEARCHES = $(filter-out $(SMOKED:%=%/%),$(shell grep -rlE "hypothesis import|searches import|mark\.long" tests --include="test_*.py"))
@@ -69,10 +71,10 @@ test-newest: $(READY) ## the unit tests, as in make test, on the newest Python o
 test-bare: ## make demo and make test in a new clone, without kubectl, Helm and Go on PATH; half an hour
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; tests/bare/run "$$folder" demo test
 
-test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=
+test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=, LEFT_OUT=
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset $(filter kube-apiserver-%,$(SERVER))
 	@$(BIN)/python -m tests.tools.owner_crds >/dev/null
-	@$(TWICE) -n 4 tests/e2e tests/chart/live --server $(SERVER)
+	@$(TWICE) -n 4 tests/e2e tests/chart/live $(LEFT_OUT:%=--ignore=%) --server $(SERVER)
 
 test-groups: $(READY) ## end-to-end tests of native groups on the newest kube-apiserver
 	@$(TOOLS) --link $(BIN) kubectl && $(TOOLS) etcd $(NEWEST)
