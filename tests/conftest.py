@@ -21,6 +21,7 @@ from tests.support.day_seeds import NewFindings
 from tests.support.durations import DearFirst, Durations, Meter
 from tests.support.extent import LeftOut, left_out
 from tests.support.interrupted import Interruption
+from tests.support.left_behind import LeftBehind
 from tests.support.pools import OwnPool, Pools
 from tests.support.run_progress import RunProgress, own_console
 from tests.support.time_limits import TimeLimits
@@ -79,6 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell's background jobs ignore Ctrl-C, and what they start does too: programs under test shall not.
     Interruption(worker=worker is not None, has_workers=has_workers).install()
     config.pluginmanager.register(Meter(), "meter")
+    config.pluginmanager.register(LeftBehind(), "left-behind")
     config.pluginmanager.register(TimeLimits(), "time-limits")
     if worker is None:
         _configure_run(config)

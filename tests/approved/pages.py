@@ -7,6 +7,7 @@ it is the console of one user.
     $ GET /now?fragment=1
     $ POST /what-if set=quota/research:max.cpu=99
     $ next                      the next step of the company
+    $ search                    what helps is looked for; before, pages say that this is on its way
     $ remove Node cpu-0         an object is deleted
     $ replace Pod study/lost    another one of the same name takes its place, and runs
     $ trouble the server is away
@@ -17,6 +18,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -53,6 +55,9 @@ def played(transcript: Transcript, monkeypatch: pytest.MonkeyPatch) -> str:
     """A transcript with the answers of now."""
     words_of(transcript.head, "namespaces", "groups", "lacks", "deny", "tokens")
     monkeypatch.setattr(time, "time", lambda: NOW)
+    # A search ends by what it has tried, not by the time that a busy machine needs.
+    timeless = SimpleNamespace(time=time.time, monotonic=lambda: 0.0)
+    monkeypatch.setattr("kubectl_plugin.console.cluster.advisor.time", timeless)
     company = _Company()
     for entry in transcript.listed("deny"):
         plural, _, namespace = entry.partition("/")
@@ -106,6 +111,16 @@ class _Company:
             form = dict(field.partition("=")[::2] for field in fields)
             body = urlencode({name: value.replace("+", " ") for name, value in form.items()})
             return _told(client.post(path, data=body, content_type="application/x-www-form-urlencoded"))
+        if word == "search":
+            self.scene.search()
+            return []
+        self._change(word, rest)
+        # Answers of before the change are too old to be given again.
+        self.scene.seconds += 60
+        return []
+
+    def _change(self, word: str, rest: str) -> None:
+        """What a command does to the cluster, or to the console's view of it."""
         watch = self.scene.watch
         if word == "trouble":
             watch.told = rest
@@ -124,9 +139,8 @@ class _Company:
             self._objects[key] = {**old, "metadata": meta, "spec": spec, "status": {"phase": "Running"}}
             watch.put(self._objects[key])
         else:
-            assert word == "next", command
+            assert word == "next", word
             self._next()
-        return []
 
     def _next(self) -> None:
         """Tell the console what the next step of the company changes."""

@@ -19,6 +19,7 @@ from tests.support.eventually import eventually
 from tests.support.faults.proxy import Proxy
 from tests.support.faults.rules import Call, Rule
 from tests.support.free_port import free_port
+from tests.support.left_behind import children, works
 from tests.support.view_cluster import team, view_cluster
 from tests.tools.build import have
 
@@ -101,22 +102,8 @@ def test_no_process_outlives_a_console(medium: Viewed, sent: signal.Signals) -> 
         session.page("/now")
         assert session.ask("/queue").status == 200
         # The advice is looked for once the queue is known, and takes seconds.
-        children = eventually(lambda: _children(process.process.pid))
+        questions = eventually(lambda: children(process.process.pid))
         process.process.send_signal(sent)
         assert process.close() == 128 + sent
         # The kernel takes a moment to end what was killed.
-        eventually(lambda: not any(map(_works, children)))
-
-
-def _children(parent: int) -> list[int]:
-    """The processes of a process: those of its threads together."""
-    found = Path(f"/proc/{parent}/task").glob("*/children")
-    return [int(child) for path in found for child in path.read_text().split()]
-
-
-def _works(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+        eventually(lambda: not any(map(works, questions)))

@@ -185,8 +185,29 @@ class CompiledTemplates(BytecodeCache):
 TEMPLATES = CompiledTemplates()
 
 
+class HeldSearch(threading.Thread):
+    """A search for advice that begins when a test asks: none outlives a test, and no answer is a race."""
+
+    _held = True
+
+    def start(self) -> None:
+        """Not yet."""
+
+    def is_alive(self) -> bool:
+        """Until it has been finished."""
+        return self._held
+
+    def finish(self) -> None:
+        """Search now, on the thread of the test."""
+        self.run()
+        self._held = False
+
+
 class Scene:
-    """A console over objects. `as_viewer` gives a client that sees with the eyes of somebody."""
+    """A console over objects. `as_viewer` gives a client that sees with the eyes of somebody.
+
+    `seconds` is the clock of the advisor: it stands still, as the search for advice does until `search`.
+    """
 
     def __init__(self, objects: Iterable[Raw] = ()) -> None:
         self.watch = SceneWatch(objects)
@@ -194,8 +215,10 @@ class Scene:
         self.history = SceneHistory()
         watch: Any = self.watch
         history: Any = self.history
+        self.seconds = 0.0
+        self._searches: list[HeldSearch] = []
         self.questions = Questions(self.watch.cluster)
-        self.advisor = Advisor(self.watch.cluster, self.questions)
+        self.advisor = Advisor(self.watch.cluster, self.questions, lambda: self.seconds, self._held_search)
         self.services = Services(watch, self.questions, self.advisor, history, PriceList())
 
     @contextmanager
@@ -209,3 +232,12 @@ class Scene:
         app.jinja_env.bytecode_cache = TEMPLATES
         with app.test_client() as client:
             yield client
+
+    def search(self) -> None:
+        """Finish the search for advice that the last looks at the queue have asked for."""
+        while self._searches:
+            self._searches.pop().finish()
+
+    def _held_search(self, **given: Any) -> HeldSearch:
+        self._searches.append(HeldSearch(**given))
+        return self._searches[-1]

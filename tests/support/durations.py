@@ -71,11 +71,11 @@ class Cost:
 def processor_seconds() -> float:
     """Of this process, of its children that have ended, and of `LASTING` ones so far."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    lasting = sum(_seconds_of(pid) for pid in LASTING)
+    lasting = sum(seconds_of(pid) for pid in LASTING)
     return time.process_time() + children.ru_utime + children.ru_stime + lasting
 
 
-def _seconds_of(pid: int) -> float:
+def seconds_of(pid: int) -> float:
     """What a running process and its ended children have used; 0 where the system does not tell."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

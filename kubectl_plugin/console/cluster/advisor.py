@@ -51,14 +51,22 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Advisor:
-    """Keeps the last answers, and looks for new ones while somebody looks at the queue. Thread-safe."""
+    """Keeps the last answers, and looks for new ones while somebody looks at the queue. Thread-safe.
+
+    `monotonic` tells seconds; `thread` makes what a search for advice runs on.
+    """
 
     def __init__(
-        self, cluster: LiveCluster, questions: Questions, monotonic: Callable[[], float] = time.monotonic
+        self,
+        cluster: LiveCluster,
+        questions: Questions,
+        monotonic: Callable[[], float] = time.monotonic,
+        thread: Callable[..., threading.Thread] = threading.Thread,
     ) -> None:
         self._cluster = cluster
         self._questions = questions
         self._monotonic = monotonic
+        self._new_thread = thread
         self._asking = threading.Lock()
         self._known = Known()
         self._version = -1
@@ -111,7 +119,7 @@ class Advisor:
         if running or not due or self._advised_version == self._version or not self._known.queue.units:
             return
         self._advised, self._advised_version = self._monotonic(), self._version
-        self._thread = threading.Thread(target=self._advise, name="console-advisor", daemon=True)
+        self._thread = self._new_thread(target=self._advise, name="console-advisor", daemon=True)
         self._known = msgspec.structs.replace(self._known, searching=True)
         self._thread.start()
 

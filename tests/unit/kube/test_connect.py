@@ -38,11 +38,12 @@ def test_an_exec_plugin_is_run_by_the_official_loader(tmp_path: Path) -> None:
 
 
 def hanging_plugin(tmp_path: Path, hangs: Path) -> Path:
-    """A kubeconfig whose plugin answers until `hangs` exists; then it hangs, and a child of it as well."""
+    """A kubeconfig whose plugin hangs while `hangs` exists, and a child of it as well."""
     plugin = write(
         tmp_path / "plugin",
         f"#!/bin/sh\n"
-        f"if [ -e {hangs} ]; then sleep 600 & sleep 600; fi\n"
+        f"hang() {{ while [ -e {hangs} ]; do sleep 0.1; done; }}\n"
+        "hang & hang\n"
         'echo \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
         '"status":{"token":"good","expirationTimestamp":"2020-01-01T00:00:00Z"}}\'\n',
     )
@@ -73,6 +74,7 @@ def test_requests_go_on_with_the_old_token_while_a_plugin_hangs(
     for _ in range(100):
         assert credentials.headers() == [("Authorization", "Bearer good")]
     assert time.monotonic() - began < 60.0
+    (tmp_path / "hangs").unlink()
 
 
 def test_of_all_that_got_a_401_one_runs_the_plugin(tmp_path: Path) -> None:

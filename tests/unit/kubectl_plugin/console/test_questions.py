@@ -8,8 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +16,7 @@ from scheduler_core.answers.worlds import World
 from scheduler_core.errors import MusterError
 from tests.support.console_scene import Scene
 from tests.support.eventually import eventually
+from tests.support.left_behind import children, works
 
 
 class Odd(MusterError):
@@ -96,40 +95,23 @@ def test_a_question_cannot_change_the_cluster() -> None:
 def test_the_end_of_a_console_ends_its_questions(question: Callable[[World], str]) -> None:
     questions = Questions(Scene().watch.cluster)
     # Servers of other tests may be children of this process, too.
-    others = _children()
+    others = children()
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(questions.ask, "it", question, str, seconds=50)
 
         def started() -> list[int]:
-            own = [child for child in _children() if child not in others]
-            below = [grandchild for child in own for grandchild in _children(child)]
+            own = children() - others
+            below = {grandchild for child in own for grandchild in children(child)}
             return [*own, *below] if question is hangs or below else []
 
         working = eventually(started)
         questions.stop()
         with pytest.raises(QuestionRefused, match="status -9"):
             asked.result(10)
-    assert eventually(lambda: not [child for child in working if _works(child)])
+    assert eventually(lambda: not [child for child in working if works(child)])
     with pytest.raises(QuestionRefused, match="ended with status -9"):
         questions.ask("it", hangs, str, seconds=30)
     questions.stop()
-
-
-def _children(parent: int = 0) -> list[int]:
-    """The processes that this one, or another one, has started and not waited for."""
-    found: list[int] = []
-    for path in Path(f"/proc/{parent or os.getpid()}/task").glob("*/children"):
-        # A thread may end meanwhile.
-        with suppress(OSError):
-            found += map(int, path.read_text().split())
-    return found
-
-
-def _works(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_lock_that_another_thread_holds_delays_no_more_than_the_limit() -> None:
