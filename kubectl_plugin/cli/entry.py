@@ -68,7 +68,7 @@ def _report(error: Exception, prog: str, context: click.Context | None) -> int:
         return 0
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else prog
-        _say(f"error: {error.format_message()} See '{where} --help' for usage.")
+        _say(f"error: {_sentence(error.format_message())} See '{where} --help' for usage.")
         return USAGE
     if isinstance(error, MusterError):
         _say(describe(error))
@@ -84,6 +84,12 @@ def _report(error: Exception, prog: str, context: click.Context | None) -> int:
             print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr, end="")
         _say(f"error: internal error, please report it: {type(error).__name__}: {error}")
     return FAILED
+
+
+def _sentence(text: str) -> str:
+    """The text with a full stop, which Click's own messages have and others may lack."""
+    text = text.rstrip()
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def _say(text: str) -> None:

@@ -8,7 +8,7 @@ conditions and Events are those that the product writes. What a simulation does 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -166,17 +166,19 @@ def nodes() -> Iterator[Builder | Raw]:
     for name in ("h100-0", "h100-1", "a100-0"):
         yield make_metric(name).updated(NOW - 30).usage(cpu="20", memory="64Gi").interval(60)
     tree = {rack: {node: {} for node in found} for rack, found in TREE.items()}
-    yield {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"namespace": "default", "name": "topology", "labels": {"sakkara.topology": ""}},
-        "data": {
-            "name": "tree",
-            "resource-names": json.dumps(["cpu", "memory", GPU]),
-            "level-names": json.dumps(["rack", "node"]),
-            "tree": json.dumps(tree),
-        },
+    data = {
+        "name": "tree",
+        "resource-names": json.dumps(["cpu", "memory", GPU]),
+        "level-names": json.dumps(["rack", "node"]),
+        "tree": json.dumps(tree),
     }
+    yield _config_map("default", "topology", "sakkara.topology", data)
+
+
+def _config_map(namespace: str, name: str, label: str, data: Mapping[str, str]) -> Raw:
+    """A ConfigMap that tells sakkara something."""
+    meta = {"namespace": namespace, "name": name, "labels": {label: ""}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(data)}
 
 
 TREE: Final = {"r0": ("h100-0", "h100-1"), "r1": ("a100-0", "a100-1")}
@@ -330,17 +332,8 @@ def reclaiming() -> Iterator[Builder | Raw]:
     yield make_group("serving/embed").needs(2)
     for number in range(2):
         yield member(f"serving/embed-{number}", "embed", gpu=2, memory="32Gi").priority(50)
-    yield {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"namespace": "study", "name": "ring", "labels": {"sakkara.group": ""}},
-        "data": {
-            "name": "ring",
-            "size": "2",
-            "priority": "0",
-            "constraints": '{"node": {"min": 1, "max": 2}}',
-        },
-    }
+    data = {"name": "ring", "size": "2", "priority": "0", "constraints": '{"node": {"min": 1, "max": 2}}'}
+    yield _config_map("study", "ring", "sakkara.group", data)
     for number in range(2):
         yield member(f"study/ring-{number}", cpu=2).label("sakkara.group.name", "ring")
 

@@ -27,6 +27,7 @@ COST: Final = "processor_seconds"
 COLLECTION: Final = "collection_seconds"
 # Files that cost more than ten seconds of a processor, and why they may.
 REASONS: Final[dict[str, str]] = {
+    "tests/approved/test_transcripts.py": "three hundred commands, and most read a whole cluster",
     "tests/chart/live/test_chart_life.py": "Helm, and a day of a cluster under the chart",
     "tests/e2e/demo/test_story.py": "the whole demo, chapter by chapter",
     "tests/e2e/documents/test_install.py": "an installation with all its commands, on a cluster of its own",
@@ -48,6 +49,7 @@ REASONS: Final[dict[str, str]] = {
     "tests/property/test_fair_worlds.py": "thirty worlds with all their checks",
     "tests/property/test_restart_equivalence.py": "random worlds, beside a fresh scheduler after every step",
     "tests/property/test_what_if_comes_true.py": "worlds that are changed and played twice",
+    "tests/scenarios/test_stories.py": "hundreds of scenarios, each with a report of every step",
     "tests/unit/answers/test_fixes_search.py": "a copy of a world for each fix that is named",
     "tests/unit/support/test_time_limits.py": "it starts pytest, and three workers, for seven hangs",
     "tests/unit/tools/test_mutants.py": "every fault of a small product, each with processes of its own",

@@ -1,6 +1,6 @@
 """Our programs without their imports: a process that has imported one forks for each start of it.
 
-Imports are four fifths of what a test pays for a scheduler. That a program starts by itself, tests of whole
+Imports are most of what the start of a scheduler costs. That a program starts by itself, tests of whole
 installations show (`tests/chart/live`, `tests/support/clusters/stack.py`). The other side is `fork_server`.
 """
 

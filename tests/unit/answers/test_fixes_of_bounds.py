@@ -32,64 +32,34 @@ def running(namespace: str, **requests: int) -> Builder:
 
 
 GPU = "nvidia.com/gpu"
-CASES: Sequence[Any] = [
-    pytest.param(
-        [make_quota("a/quota").min(gpu=2).max(gpu=2), make_quota("b/quota").min(gpu=6), running("a", gpu=2)],
-        {"gpu": 3},
-        [f"raise max[{GPU}] from 2 to 5 of ElasticQuota a/quota"],
-        id="the max, where others lend enough",
-    ),
-    pytest.param(
-        [
-            make_quota("a/quota").min(gpu=2).max(gpu=8),
-            make_quota("b/quota").min(gpu=2),
-            running("a", gpu=2),
-            running("b", gpu=2),
-        ],
-        {"gpu": 3},
-        [f"raise min[{GPU}] from 2 to 5 of ElasticQuota a/quota"],
-        id="the min, where nobody lends",
-    ),
-    pytest.param(
-        [
-            make_quota("a/quota").min(gpu=2).max(gpu=8),
-            make_quota("b/quota").min(gpu=3),
-            running("a", gpu=2),
-            running("b", gpu=2),
-        ],
-        {"gpu": 3},
-        [f"raise min[{GPU}] from 2 to 4 of ElasticQuota a/quota"],
-        id="as much min as others do not lend",
-    ),
-    pytest.param(
-        [
-            make_quota("a/quota").min(gpu=2).max(gpu=2),
-            make_quota("b/quota").min(gpu=3),
-            running("a", gpu=2),
-            running("b", gpu=3),
-        ],
-        {"gpu": 2},
-        [f"raise max[{GPU}] from 2 to 4 and min[{GPU}] from 2 to 4 of ElasticQuota a/quota"],
-        id="both",
-    ),
-    pytest.param(
-        [
-            make_quota("a/quota").min(gpu=2, cpu=1).max(gpu=2, cpu=1),
-            make_quota("b/quota").min(gpu=6, cpu=7),
-            running("a", gpu=2, cpu=1),
-        ],
-        {"gpu": 1, "cpu": 2},
-        [f"raise max[cpu] from 1 to 3 and max[{GPU}] from 2 to 3 of ElasticQuota a/quota"],
-        id="the max of two resources",
-    ),
-    pytest.param(
-        [make_quota("a/quota").min(gpu=8).max(gpu=8)], {"gpu": 9}, [], id="no bound makes a node larger"
-    ),
+MAX, MIN = f"raise max[{GPU}] from", f"raise min[{GPU}] from"
+# GPUs: the max of a quota a, whose min of 2 is used; the min of a quota b and its use; what the pod asks for.
+AMOUNTS: Sequence[Any] = [
+    pytest.param(2, 6, 0, 3, f"{MAX} 2 to 5", id="the max, where others lend enough"),
+    pytest.param(8, 2, 2, 3, f"{MIN} 2 to 5", id="the min, where nobody lends"),
+    pytest.param(8, 3, 2, 3, f"{MIN} 2 to 4", id="as much min as others do not lend"),
+    pytest.param(2, 3, 3, 2, f"{MAX} 2 to 4 and min[{GPU}] from 2 to 4", id="both"),
 ]
 
 
-@pytest.mark.parametrize(("objects", "asked", "wanted"), CASES)
-def test_bounds_are_raised_as_little_as_is_enough(
-    objects: list[Builder], asked: dict[str, int], wanted: list[str]
+@pytest.mark.parametrize(("most", "others", "used", "asked", "wanted"), AMOUNTS)
+def test_a_bound_is_raised_as_little_as_is_enough(
+    most: int, others: int, used: int, asked: int, wanted: str
 ) -> None:
-    assert texts(*objects, make_pod("a/new").requests(**asked)) == wanted
+    quotas = make_quota("a/quota").min(gpu=2).max(gpu=most), make_quota("b/quota").min(gpu=others)
+    pods = running("a", gpu=2), running("b", gpu=used), make_pod("a/new").requests(gpu=asked)
+    assert texts(*quotas, *pods) == [f"{wanted} of ElasticQuota a/quota"]
+
+
+def test_the_max_of_two_resources() -> None:
+    found = texts(
+        make_quota("a/quota").min(gpu=2, cpu=1).max(gpu=2, cpu=1),
+        make_quota("b/quota").min(gpu=6, cpu=7),
+        running("a", gpu=2, cpu=1),
+        make_pod("a/new").requests(gpu=1, cpu=2),
+    )
+    assert found == [f"raise max[cpu] from 1 to 3 and max[{GPU}] from 2 to 3 of ElasticQuota a/quota"]
+
+
+def test_no_bound_makes_a_node_larger() -> None:
+    assert texts(make_quota("a/quota").min(gpu=8).max(gpu=8), make_pod("a/new").requests(gpu=9)) == []
