@@ -20,7 +20,15 @@ from scheduler_core.app.failures.event_aggregator import EventAggregator, pod_re
 from scheduler_core.app.failures.failure_handler import FailureHandler, PodEvents
 from scheduler_core.app.loop.inbox import BindFailed, BindRead, EvictFailed, Inbox, Timing, WriteFailed
 from scheduler_core.app.metrics.metrics import SchedulerMetrics
-from scheduler_core.engine.decisions import Asked, Decision, Evicted, Noticed, Placed, Rejected
+from scheduler_core.engine.decisions import (
+    Asked,
+    Decision,
+    Evicted,
+    Noticed,
+    Placed,
+    Rejected,
+    eviction_of,
+)
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import Conflict, NotFound, Timeout, Unreachable
@@ -272,7 +280,7 @@ class ApiDispatcher:
         pod, preemptor = decision.pod, decision.preemptor
         if not self._writer.may_write():
             return
-        write = Evict(pod.namespace, pod.name, pod.uid, names.REASON_PREEMPTION, decision.message)
+        write = eviction_of(decision)
         try:
             self._client.write(write)
         except MusterError as error:

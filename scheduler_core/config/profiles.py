@@ -96,6 +96,7 @@ def _quota_rules(profile: ProfileConfig) -> dict[str, object]:
         "borrowing.order": borrowing.order,
         "borrowing.preemption": borrowing.preemption,
         "borrowing.historyHalfLife": format_duration(borrowing.history_half_life),
+        "evictionGraceLimitSeconds": args.eviction_grace_limit_seconds,
     }
 
 

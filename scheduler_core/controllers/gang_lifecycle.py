@@ -117,7 +117,7 @@ def _stuck(state: ClusterState, key: str, left: list[Pod]) -> str:
 def _stays(state: ClusterState, uid: str) -> bool:
     """Whether a pod holds a node and is not being evicted."""
     placement = state.placed.get(uid)
-    return placement is not None and not state.table.leaving[placement.row]
+    return placement is not None and not state.table.ending[placement.row]
 
 
 def _numbers(gang: Gang, census: Census) -> str:

@@ -8,9 +8,9 @@ import msgspec
 
 from scheduler_core.framework.status import Diagnosis
 from scheduler_core.model.extending import Question
-from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, EVICTED_BY_PRIORITY
+from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, EVICTED_BY_PRIORITY, REASON_PREEMPTION
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.writes import Write
+from scheduler_core.model.writes import Evict, Write
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -46,13 +46,17 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class Evicted(msgspec.Struct, frozen=True):
-    """A pod is to be evicted so that `preemptor` can run, by a rule: EVICTED_BY_PRIORITY or another."""
+    """A pod is to be evicted so that `preemptor` can run, by a rule: EVICTED_BY_PRIORITY or another.
+
+    `grace`: the seconds that it has to end; None: its own.
+    """
 
     pod: Pod
     preemptor: Pod
     profile: str
     message: str
     why: str = EVICTED_BY_PRIORITY
+    grace: int | None = None
 
 
 class Noticed(msgspec.Struct, frozen=True):
@@ -78,6 +82,12 @@ class Asked(msgspec.Struct, frozen=True):
     pod: Pod
     profile: str
     question: Question
+
+
+def eviction_of(decision: Evicted) -> Evict:
+    """The write that carries an eviction out."""
+    pod = decision.pod
+    return Evict(pod.namespace, pod.name, pod.uid, REASON_PREEMPTION, decision.message, decision.grace)
 
 
 Decision = Placed | Rejected | Evicted | Noticed | Asked

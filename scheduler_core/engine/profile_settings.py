@@ -33,6 +33,7 @@ def apply_profiles(state: ClusterState, profiles: Mapping[str, Profile]) -> None
                 state.topology.settings[profile.name] = plugin.settings
             elif isinstance(plugin, CapacityScheduling):
                 state.ledger.aggregate, state.ledger.borrowing = plugin.aggregate, plugin.borrowing
+                state.departures.limit = plugin.grace_limit
                 if plugin.borrowing.half_life > 0 and state.history is None:
                     state.history = BorrowingHistory(state.ledger, plugin.borrowing.half_life)
             elif isinstance(plugin, Extenders):

@@ -69,6 +69,7 @@ from scheduler_core.model.names import REASON_SCHEDULER_ERROR
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.config_maps import Changed
+from scheduler_core.state.departing import depart
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.first_pods import place_first_pods
 from scheduler_core.state.gangs.forest import Group
@@ -254,7 +255,8 @@ class Scheduler:
     def step(self, now: float, limit: int | None = None) -> list[Decision]:
         """Try active units in queue order until none is left or `limit` were tried."""
         self.kept_nodes.limits.enforce(now)
-        self.tell([*expire_charges(self.state, now), *review_holds(self.state, now)], now)
+        events = [*expire_charges(self.state, now), *depart(self.state, now), *review_holds(self.state, now)]
+        self.tell(events, now)
         self.reviews.follow()
         self._notifier.tell_freed(now)
         decisions: list[Decision] = topology_notices(self.state) if self.state.topology.unreported else []
@@ -452,7 +454,7 @@ class Scheduler:
 
     def evict_failed(self, victim: Pod, preemptor: Pod, now: float) -> None:
         """The API refused an eviction: the victim stays, and units that counted on its room are requeued."""
-        self.state.reprieve(victim.uid)
+        self.state.reprieve(victim.uid, now)
         self.queue.undone(preemptor.uid, now)
         borrowing = ClusterEvent(EventKind.LOAN, namespace=victim.namespace)
         self.tell([borrowing, ClusterEvent(EventKind.NOMINATION)], now)

@@ -61,7 +61,7 @@ def rejected(
             state.mark_leaving(victim.uid)
             text = eviction_message(state, pod, victim, result.nominated, fair=result.fair)
             why = eviction_reason(state, pod, victim, fair=result.fair)
-            evicted.append(Evicted(victim, pod, profile.name, text, why))
+            evicted.append(Evicted(victim, pod, profile.name, text, why, _grace(state, victim, why)))
     elif not awaited(state, pod) or _beyond_help(diagnosis):
         state.nominations.remove(pod.uid)
     refused = diagnosis.status
@@ -115,7 +115,8 @@ def evict_for_gang(state: ClusterState, preemption: GangPreemption) -> list[Deci
         node = state.nominations.node_of(pod.uid)
         text = eviction_message(state, pod, victim, node, group=group_of(pod), fair=fair)
         why = eviction_reason(state, pod, victim, fair=fair)
-        decisions.append(Evicted(victim, pod, pod.scheduler_name, text, why))
+        grace = _grace(state, victim, why)
+        decisions.append(Evicted(victim, pod, pod.scheduler_name, text, why, grace))
     return decisions
 
 
@@ -192,6 +193,15 @@ def eviction_reason(state: ClusterState, preemptor: Pod, victim: Pod, *, fair: b
     if own is None or other is None or own is other:
         return EVICTED_BY_PRIORITY
     return EVICTED_FAIRLY if fair else EVICTED_FOR_MIN
+
+
+def _grace(state: ClusterState, victim: Pod, why: str) -> int | None:
+    """The seconds that a victim has to end; None: its own.
+
+    Another quota waits for it no longer than the limit. Who makes room for its own pods waits as long as it
+    asked for.
+    """
+    return None if why == EVICTED_BY_PRIORITY else min(victim.grace, state.departures.limit)
 
 
 def eviction_message(

@@ -229,7 +229,8 @@ class Client:
         patch = pod_status_patch(write.namespace, write.name, write.uid, {"conditions": [marked]})
         try:
             self.patch(patch, dry_run=dry_run)
-            return self.delete(Delete(PODS, write.namespace, write.name, uid=write.uid), dry_run=dry_run)
+            gone = Delete(PODS, write.namespace, write.name, write.uid, grace_seconds=write.grace_seconds)
+            return self.delete(gone, dry_run=dry_run)
         except NotFound:
             return b""
         except Conflict:

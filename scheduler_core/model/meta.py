@@ -48,6 +48,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] | None = None
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
 
     @property

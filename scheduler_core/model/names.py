@@ -48,6 +48,10 @@ EVICTED_FOR_MIN: Final = "reclaim"
 EVICTED_FAIRLY: Final = "fair"
 EVICTED_BY_PRIORITY: Final = "priority"
 EVICTION_RULES: Final = (EVICTED_FOR_MIN, EVICTED_FAIRLY, EVICTED_BY_PRIORITY)
+# How long a victim of another quota may take to end (docs/quota.md#how-long-a-victim-has), by default
+EVICTION_GRACE_LIMIT_SECONDS: Final = 300
+# What a pod has to end that does not say (spec.terminationGracePeriodSeconds)
+DEFAULT_GRACE_SECONDS: Final = 30
 WAITED_FOR_QUOTA: Final = "quota"
 WAITED_FOR_GANG: Final = "gang"
 WAITED_FOR_TOPOLOGY: Final = "topology"

@@ -73,13 +73,17 @@ class Bind(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """Remove a victim: the DisruptionTarget condition first, then a delete with the uid as precondition."""
+    """Remove a victim: the DisruptionTarget condition first, then a delete with the uid as precondition.
+
+    `grace_seconds`: what it has to end; None: its own grace period. A pod that ends already only gets less.
+    """
 
     namespace: str
     name: str
     uid: str
     reason: str
     message: str
+    grace_seconds: int | None = None
 
 
 def pod_status_patch(namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Patch:

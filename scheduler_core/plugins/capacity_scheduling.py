@@ -24,7 +24,12 @@ from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.quota_obstacles import beside_own_quota, own_quota_hints, refusal_of
 from scheduler_core.framework.queueing.widest_victims import no_possible_victims
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unresolvable, unschedulable
-from scheduler_core.model.names import ALL_RESOURCES, CAPACITY_SCHEDULING, Aggregate
+from scheduler_core.model.names import (
+    ALL_RESOURCES,
+    CAPACITY_SCHEDULING,
+    EVICTION_GRACE_LIMIT_SECONDS,
+    Aggregate,
+)
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.borrowing import FIRST_COME_FIRST_SERVED, Borrowing
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
@@ -41,7 +46,8 @@ class CapacityScheduling:
     The state itself charges and refunds use at Reserve. Without `cross_node` all victims are on one node
     (docs/quota.md#preemption). `aggregate` says how the sum of min is read, `borrowing` what holds among
     quotas that borrow, for the whole cluster: the ledger of the state takes both over. `companion` is the
-    filter by flavors of nodes.
+    filter by flavors of nodes. `grace_limit`: seconds that a victim of another quota has to end at most; for
+    the whole cluster, too.
     """
 
     name = CAPACITY_SCHEDULING
@@ -52,11 +58,13 @@ class CapacityScheduling:
         aggregate: Aggregate = ALL_RESOURCES,
         borrowing: Borrowing = FIRST_COME_FIRST_SERVED,
         companion: Plugin | None = None,
+        grace_limit: int = EVICTION_GRACE_LIMIT_SECONDS,
     ) -> None:
         self.cross_node = cross_node
         self.aggregate: Aggregate = aggregate
         self.borrowing = borrowing
         self.companion = companion
+        self.grace_limit = grace_limit
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """UNSCHEDULABLE with the typed refusal as detail: evictions may help.

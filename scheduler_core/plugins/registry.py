@@ -92,7 +92,8 @@ def _capacity(args: CapacitySchedulingArgs | None) -> Plugin:
     borrowing = Borrowing(found.order, found.preemption, found.history_half_life)
     # Validated: it is one of the two.
     aggregate = cast(names.Aggregate, args.aggregate)
-    return CapacityScheduling(args.cross_node_preemption, aggregate, borrowing, QuotaFlavors())
+    limit = args.eviction_grace_limit_seconds
+    return CapacityScheduling(args.cross_node_preemption, aggregate, borrowing, QuotaFlavors(), limit)
 
 
 def _coscheduling(args: CoschedulingArgs | None) -> Plugin:

@@ -22,7 +22,15 @@ from scheduler_core.controllers.quota_flavor_status import QuotaFlavorStatus
 from scheduler_core.controllers.quota_group_status import QuotaGroupStatus
 from scheduler_core.controllers.quota_status import QuotaStatus, enforcing
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
-from scheduler_core.engine.decisions import Asked, Decision, Evicted, Noticed, Placed, Rejected
+from scheduler_core.engine.decisions import (
+    Asked,
+    Decision,
+    Evicted,
+    Noticed,
+    Placed,
+    Rejected,
+    eviction_of,
+)
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ConfigError, ModelError
 from scheduler_core.framework.registry import build_profiles
@@ -263,8 +271,7 @@ class Simulation:
             case Evicted():
                 self.evicted.append(decision)
                 self._event(f"Pod {pod.key}", names.EVENT_PREEMPTED, decision.message)
-                message = decision.message
-                return self._write(Evict(pod.namespace, pod.name, pod.uid, names.REASON_PREEMPTION, message))
+                return self._write(eviction_of(decision))
             case Asked():
                 raise ValueError("a simulation calls no HTTP extenders")
             case Rejected():

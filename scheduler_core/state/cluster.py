@@ -24,6 +24,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
+from scheduler_core.state.departing import ending_event, follow
 from scheduler_core.state.displacements import Displacements
 from scheduler_core.state.events import ClusterEvent, EventKind, ended_without_node, node_changed
 from scheduler_core.state.extender_answers import ExtenderAnswers
@@ -35,6 +36,7 @@ from scheduler_core.state.nodes.images import ImageIndex
 from scheduler_core.state.nodes.ports import PortUse
 from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.state.nominations import Nominations
+from scheduler_core.state.placed.departures import Departures
 from scheduler_core.state.placed.pods import PodTable
 from scheduler_core.state.placement import Placement
 from scheduler_core.state.restored_nominations import RestoredNominations
@@ -53,6 +55,7 @@ class ClusterState:
         self.placed: dict[str, Placement] = {}
         self.gangs = GangTable()
         self.table = PodTable(len(self.index), self.gangs.priority_of)
+        self.departures = Departures()
         self.nominations = Nominations(self.nodes)
         self.namespaces: dict[str, Namespace] = {}
         self.neighbours = Neighbours(self.nodes, self.table, self.namespaces)
@@ -113,7 +116,8 @@ class ClusterState:
         if placement is None:
             if holds:
                 self.nominations.forget(pod.uid)
-                self._place(pod, pod.node_name, None, pod.created if now is None else now)
+                learned = pod.created if now is None else now
+                follow(self, self._place(pod, pod.node_name, None, learned), now)
                 return [ClusterEvent(EventKind.POD_ADD, pod=pod)]
             if pod.finished or pod.terminating:
                 self.nominations.forget(pod.uid)
@@ -126,31 +130,33 @@ class ClusterState:
                 self._recount(placement, pod)
             else:
                 self._swap(placement, pod)
+            follow(self, placement, now)
             return []
         if not holds:
             self._unplace(pod.uid)
+            self.departures.forget(pod.uid)
             return [ClusterEvent(EventKind.POD_DELETE, pod=pod)]
-        return self._confirm(placement, pod, old)
+        return self._confirm(placement, pod, old, now)
 
-    def _confirm(self, placement: Placement, pod: Pod, old: Pod | None) -> list[ClusterEvent]:
+    def _confirm(
+        self, placement: Placement, pod: Pod, old: Pod | None, now: float | None
+    ) -> list[ClusterEvent]:
         moved = self.nodes.names[placement.slot] != pod.node_name
         if moved or placement.pod.requests != pod.requests or placement.pod.nonzero != pod.nonzero:
             # Bound elsewhere than assumed, or resized in place.
-            leaving = bool(self.table.leaving[placement.row])
             self._unplace(pod.uid)
-            placed = self._place(pod, pod.node_name, None, placement.learned)
-            if leaving:
-                self._leaves(placed)
+            follow(self, self._place(pod, pod.node_name, None, placement.learned), now)
             return [ClusterEvent(EventKind.POD_UPDATE | EventKind.POD_DELETE, pod=pod)]
         placement.assumed_at = None
         self.nominations.forget(pod.uid)
         relabelled = placement.pod.labels != pod.labels
         was_going = bool(self.table.leaving[placement.row])
         self._swap(placement, pod)
-        if pod.terminating and not (old is not None and old.terminating):
+        follow(self, placement, now)
+        goes = bool(self.table.leaving[placement.row])
+        if goes != was_going or (pod.terminating and not (old is not None and old.terminating)):
             # The event of a pod that this scheduler evicts was sent when the eviction was decided.
-            what = EventKind.POD_UPDATE if was_going else EventKind.POD_UPDATE | EventKind.POD_LEAVING
-            return [ClusterEvent(what, pod=pod)]
+            return [ending_event(pod, goes=goes and not was_going)]
         return [ClusterEvent(EventKind.POD_UPDATE, pod=pod)] if relabelled else []
 
     def _swap(self, placement: Placement, pod: Pod) -> None:
@@ -158,8 +164,6 @@ class ClusterState:
         self.table.refresh(placement.row, pod)
         self.neighbours.swapped(placement.row, old, pod, placement.slot)
         self.load.swapped(placement)
-        if pod.terminating:
-            self._leaves(placement)
         self.nodes.pods[placement.slot][pod.uid] = pod
 
     def _recount(self, placement: Placement, pod: Pod) -> None:
@@ -182,6 +186,7 @@ class ClusterState:
         if pod is not None:
             self.gangs.remove_pod(pod)
         self.nominations.forget(uid)
+        self.departures.forget(uid)
         if uid in self.placed:
             return [ClusterEvent(EventKind.POD_DELETE, pod=self._unplace(uid))]
         if pod is not None and self.unplaced.gone(pod):
@@ -235,8 +240,6 @@ class ClusterState:
         charge = self.nodes.flavors.charge(self.unplaced.requests(pod), placement.slot)
         self.ledger.charge(pod.namespace, pod.uid, charge)
         self.quota_dirty.add(pod.namespace)
-        if pod.terminating:
-            self._leaves(placement)
 
     def _unplace(self, uid: str) -> Pod:
         placement = self.placed.pop(uid)
@@ -264,12 +267,14 @@ class ClusterState:
         placement = self.placed.get(uid)
         if placement is None or not placement.assumed:
             return []
+        self.departures.forget(uid)
         return [ClusterEvent(EventKind.POD_DELETE, pod=self._unplace(uid))]
 
     def remove_placed(self, uid: str) -> Placement:
         """Remove a placed pod inside a trial; `put_back` restores it. Its nomination does not count."""
         placement = self.placed[uid]
         placement.rank = int(self.table.rank[placement.row])
+        placement.late = bool(self.table.late[placement.row])
         self._unplace(uid)
         self.nominations.hold(uid)
         return placement
@@ -279,16 +284,18 @@ class ClusterState:
         pod, vector = placement.pod, placement.vector
         placement.slot = self.nodes.place(pod, self.nodes.names[placement.slot], vector)
         self.table.put_back(placement.row, pod, placement.slot, vector, start, placement.rank)
+        self.table.put_late(placement.row, placement.late)
         self.placed[pod.uid] = placement
         self._charge(placement)
         if leaving:
-            self._leaves(placement)
+            self.leaves(placement)
 
     def mark_leaving(self, uid: str) -> None:
         """The eviction of a pod was decided: it counts until it is gone, but cannot be a victim again."""
         placement = self.placed.get(uid)
         if placement is not None:
-            self._leaves(placement)
+            self.departures.evicted(uid)
+            self.leaves(placement)
             self.gangs.touch(placement.pod)
 
     def rank_members(self) -> None:
@@ -298,16 +305,20 @@ class ClusterState:
             for row, rank in ranks_in(self.gangs.gangs.get(key), running):
                 self.table.put_rank(row, rank)
 
-    def reprieve(self, uid: str) -> None:
-        """Undo `mark_leaving` for a pod that was not evicted. A terminating pod keeps leaving."""
+    def reprieve(self, uid: str, now: float | None = None) -> None:
+        """Undo `mark_leaving` for a pod that was not evicted. One that terminates leaves by its own end."""
         placement = self.placed.get(uid)
-        if placement is not None and not placement.pod.terminating:
-            self.table.leaving[placement.row] = False
-            self.ledger.mark_staying(placement.pod.namespace, uid)
+        if placement is not None:
+            self.departures.forget(uid)
+            self.table.ending[placement.row] = placement.pod.terminating
+            follow(self, placement, now)
             self.gangs.touch(placement.pod)
 
-    def _leaves(self, placement: Placement) -> None:
-        self.table.leaving[placement.row] = True
+    def leaves(self, placement: Placement) -> None:
+        """Count a placed pod as one that leaves within the limit."""
+        row = placement.row
+        self.table.ending[row] = self.table.leaving[row] = True
+        self.table.put_late(row, late=False)
         self.ledger.mark_leaving(placement.pod.namespace, placement.pod.uid)
 
     # Other objects

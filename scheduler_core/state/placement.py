@@ -13,7 +13,7 @@ class Placement(msgspec.Struct, eq=False):
 
     `row` is its row in the table of placed pods, `vector` its requests, int64 [R] at the time of placing.
     `learned` is when we came to know; `estimated` is the form of the pod that its load was estimated from;
-    `rank` is that of the table, while a trial has removed the pod.
+    `rank` and `late` are those of the table, while a trial has removed the pod.
     """
 
     pod: Pod
@@ -24,6 +24,7 @@ class Placement(msgspec.Struct, eq=False):
     learned: float
     estimated: Pod
     rank: int = 0
+    late: bool = False
 
     @property
     def assumed(self) -> bool:

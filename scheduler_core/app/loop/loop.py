@@ -205,7 +205,8 @@ class Loop:
         state = self.scheduler.state
         if self.scheduler.queue.has_active():
             return 0.0
-        times = [part.next_time() for part in (self.scheduler.queue, state.unplaced, state.gangs.quota_holds)]
+        parts = (self.scheduler.queue, state.unplaced, state.departures, state.gangs.quota_holds)
+        times = [part.next_time() for part in parts]
         times += [self._next_review(), dispatcher.next_time()]
         statuses = [controller.next_time(state) for controller in self._controllers]
         earliest = self._next_statuses(dispatcher)

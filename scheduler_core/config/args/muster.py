@@ -19,6 +19,7 @@ from scheduler_core.model.names import (
     ALL_RESOURCES,
     BORROWING_ORDERS,
     BORROWING_PREEMPTIONS,
+    EVICTION_GRACE_LIMIT_SECONDS,
     FIRST_COME,
     NEVER,
 )
@@ -31,6 +32,8 @@ RESULT_FORMATS: Final = (JSON_RESULTS, SEED_RESULTS)
 AGGREGATION_TYPES: Final = ("avg", "p50", "p90", "p95", "p99")
 # The filter result of a node has 64 bits: two for each resource, and two for all.
 MAX_LOAD_RESOURCES: Final = 31
+# A year: whoever wants no limit.
+MOST_GRACE_LIMIT_SECONDS: Final = 31_536_000
 
 _WEIGHTS: Final = {"cpu": 1, "memory": 1}
 _THRESHOLDS: Final = {"cpu": 65, "memory": 95}
@@ -66,17 +69,23 @@ class CapacitySchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="came
     """`cross_node_preemption`: whether victims on several nodes may make room for one pod.
 
     `aggregate`: which resources the sum of min limits. `borrowing`: the rules among quotas that borrow. Both
-    are the same for all profiles.
+    are the same for all profiles, as is `eviction_grace_limit_seconds`: what a victim of another quota has to
+    end at most, and how long others wait for a pod that ends.
     """
 
     cross_node_preemption: bool = True
     aggregate: str = ALL_RESOURCES
     borrowing: BorrowingArgs = BorrowingArgs()
+    eviction_grace_limit_seconds: Int64 = EVICTION_GRACE_LIMIT_SECONDS
 
     def problems(self, path: str) -> Iterator[ConfigError]:
         if self.aggregate not in AGGREGATES:
             yield not_supported(child(path, "aggregate"), self.aggregate, AGGREGATES)
         yield from self.borrowing.problems(child(path, "borrowing"))
+        limit = self.eviction_grace_limit_seconds
+        if not 0 < limit <= MOST_GRACE_LIMIT_SECONDS:
+            rule = f"must be from 1 to {MOST_GRACE_LIMIT_SECONDS}"
+            yield invalid(child(path, "evictionGraceLimitSeconds"), limit, rule)
 
 
 class CoschedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scheduler_core.engine.gang.capacity import leaving, rooms
 from scheduler_core.engine.queue.unit import QueuedUnit
-from scheduler_core.framework.preemption.demand import Borrowers, available, of_borrowers, reclaim_demand
+from scheduler_core.framework.preemption.demand import Borrowers, of_borrowers, reclaim_demand, reclaimable
 from scheduler_core.framework.queueing.widest_victims import may_evict_its_own
 from scheduler_core.model import names
 from scheduler_core.model.groups.gang import Gang
@@ -114,7 +114,7 @@ def _blocks(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Marks | None:
     if demand is None or demand.borrowers is None or demand.borrowers.excess is not None:
         return None
     table, size = state.table, state.table.size
-    candidates = available(state, pod) & of_borrowers(table, demand.borrowers)
+    candidates = reclaimable(state, pod) & of_borrowers(table, demand.borrowers)
     vector = state.vector(pod)
     asked = np.flatnonzero(vector)
     larger: NDArray[np.bool_] = table.requests[asked][:, :size] > vector[asked][:, None]  # [k, rows]

@@ -226,9 +226,9 @@ class GangCycle:
     def _beyond_quota(self, gang: Gang, members: Members, need: int) -> str:
         """The text why the gang can never start under its quota, even an unused one; else empty."""
         state = self.state
-        placed, leaving = state.placed, state.table.leaving
+        placed, ending = state.placed, state.table.ending
         known = state.gangs.members(gang.key).items() if need else ()
-        running = [pod for uid, pod in known if uid in placed and not leaving[placed[uid].row]]
+        running = [pod for uid, pod in known if uid in placed and not ending[placed[uid].row]]
         own = charges_by_namespace(state, running).get(gang.ref.namespace, {})
         return beyond_quota(state, members, need, own, own)
 

@@ -71,7 +71,7 @@ def home_of(state: ClusterState, gang: Gang, numbers: Int64) -> Domain | str | N
     key, homes, alive = gang.topology_key, Counter[int](), state.nodes.alive
     for uid in state.gangs.members(gang.key):
         placement = state.placed.get(uid)
-        if placement is None or state.table.leaving[placement.row]:
+        if placement is None or state.table.ending[placement.row]:
             continue
         if alive[placement.slot]:
             homes[int(numbers[placement.slot])] += 1

@@ -147,7 +147,7 @@ def _gangs_of_lower_priority(state: ClusterState, task: PlacementTask) -> list[_
         pods = tuple(
             pod
             for uid, pod in sorted(state.gangs.members(key).items())
-            if uid in state.placed and not state.table.leaving[state.placed[uid].row]
+            if uid in state.placed and not state.table.ending[state.placed[uid].row]
         )
         exempt = quotas and _another_quota(state, gang.ref.namespace, first.namespace)
         if pods and key != task.gang.key and not exempt:

@@ -215,12 +215,12 @@ def reclaim_demands(
     demands = []
     for claim in turns:
         borrowers = _borrowers_of_reclaim(state, quota, claim, borrows=not within)
-        victims = available(state, pod) & of_borrowers(table, borrowers)
+        victims = reclaimable(state, pod) & of_borrowers(table, borrowers)
         if state.nodes.flavors:
             left = borrowers.used - borrowers.min
             victims &= ~kept_by_flavor(state, borrowers.quotas, borrowers.of, left, len(victims))
         least = [other.sharing.reclaim_min_runtime for other in borrowers.quotas]
-        calm = calm_of(table, victims, borrowers.of, least, now)
+        calm = calm_of(table, victims & ~table.late[: len(victims)], borrowers.of, least, now)
         demands.append(Demand(pod, request, need, victims & ~calm.young, quota, borrowers, calm))
     return demands
 
@@ -232,16 +232,23 @@ def of_borrowers(table: PodTable, borrowers: Borrowers) -> Bool:
 
 
 def available(state: ClusterState, pod: Pod) -> Bool:
-    """bool [rows]: placed pods that are not leaving and not members of the pod's own group."""
+    """bool [rows]: placed pods that do not end and are not members of the pod's own group."""
     state.rank_members()
     size = state.table.size
-    available: Bool = state.table.alive[:size] & ~state.table.leaving[:size]
+    available: Bool = state.table.alive[:size] & ~state.table.ending[:size]
     ref = group_of(pod)
     for uid in state.gangs.members(ref.key) if ref is not None else ():
         sibling = state.placed.get(uid)
         if sibling is not None:
             available[sibling.row] = False
     return available
+
+
+def reclaimable(state: ClusterState, pod: Pod) -> Bool:
+    """bool [rows]: `available` pods, and those that end later than others have to wait for."""
+    found = available(state, pod)
+    found |= state.table.late[: len(found)] & state.table.alive[: len(found)]
+    return found
 
 
 def _deficit(

@@ -44,7 +44,9 @@ def disrupted_gangs(state: ClusterState, victims: Iterable[Pod]) -> list[Disrupt
     single members. ALL: every group that loses a member, and of a tree all that is below the highest such
     group. SINGLE: none.
     """
-    leaving = Counter(gang.key for pod in victims if (gang := state.gangs.of(pod)) is not None)
+    # A member that ends already is none of those that run.
+    running = (pod for pod in victims if not pod.terminating)
+    leaving = Counter(gang.key for pod in running if (gang := state.gangs.of(pod)) is not None)
     found: dict[str, DisruptedGang] = {}
     for key, count in leaving.items():
         gang = state.gangs.gangs[key]

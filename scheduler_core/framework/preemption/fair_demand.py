@@ -17,10 +17,10 @@ from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.preemption.demand import (
     Borrowers,
     Demand,
-    available,
     borrowers_with,
     demands_in_order,
     of_borrowers,
+    reclaimable,
     requested,
     weightless,
 )
@@ -142,9 +142,10 @@ def _demand(state: ClusterState, pod: Pod, move: FairMove, found: _Givers, now: 
         row = index.row(name)
         if row is not None:
             need[row] = min(MOST_COUNTED, amount)
-    eligible = available(state, pod) & of_borrowers(table, borrowers)
+    eligible = reclaimable(state, pod) & of_borrowers(table, borrowers)
     eligible &= _within_loans(table, borrowers, need)
-    calm = calm_of(table, eligible, borrowers.of, [other.sharing.min_runtime for other, _ in found], now)
+    running = eligible & ~table.late[: len(eligible)]
+    calm = calm_of(table, running, borrowers.of, [other.sharing.min_runtime for other, _ in found], now)
     request = requested(state, pod, move.asked)
     return Demand(pod, request, need, eligible & ~calm.young, quota, borrowers, calm)
 

@@ -95,7 +95,7 @@ def _units(state: ClusterState, victims: Sequence[Pod]) -> dict[str, str]:
             continue
         if gang.key not in whole:
             whole[gang.key] = not any(
-                uid not in going and uid in state.placed and not state.table.leaving[state.placed[uid].row]
+                uid not in going and uid in state.placed and not state.table.ending[state.placed[uid].row]
                 for uid in state.gangs.members(gang.key)
             )
         found[victim.uid] = gang.key if whole[gang.key] else victim.uid

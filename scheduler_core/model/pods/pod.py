@@ -65,6 +65,7 @@ class PodSpecWire(PodResourcesWire, frozen=True, rename="camel"):
     volumes: tuple[VolumeWire, ...] | None = None
     resource_claims: tuple[Any, ...] | None = None
     active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
     scheduling_group: _SchedulingGroupWire | None = None
 
 
@@ -95,7 +96,9 @@ class Pod(NamespacedObject, frozen=True, eq=False):
 
     `preempted_for`: `namespace/name` of the pod for which this pod is being evicted, and the group if the
     whole group preempted, as `engine.scheduling_failure` writes it; empty otherwise. `lasts` is the longest
-    time that the pod may run, in seconds (spec.activeDeadlineSeconds), None without limit.
+    time that the pod may run, in seconds (spec.activeDeadlineSeconds), None without limit. `grace`:
+    seconds that it has to end once it is told to (spec.terminationGracePeriodSeconds). `ending_grace`: those
+    that its deletion gave it, None without a deletion, or where that does not say.
 
     Compared by identity: a new version of the object is a new Pod.
     """
@@ -136,6 +139,8 @@ class Pod(NamespacedObject, frozen=True, eq=False):
     needs_claims: bool
     native_group: str
     lasts: int | None
+    grace: int
+    ending_grace: int | None
 
     @property
     def preemptors(self) -> list[str]:
@@ -186,6 +191,13 @@ def preempted_for(conditions: Iterable[ObjectCondition] | None) -> str:
         return ""
     head, _, rest = found.message.partition(names.PREEMPTED_BY)
     return "" if head else rest.partition(" (")[0]
+
+
+def _grace(seconds: int | None) -> int:
+    """The seconds that a pod has to end, as the API server reads them: 30 by default, 1 if negative."""
+    if seconds is None:
+        return names.DEFAULT_GRACE_SECONDS
+    return seconds if seconds >= 0 else 1
 
 
 def _initialized(status: PodStatusWire) -> float | None:
@@ -267,6 +279,8 @@ def _as_written(wire: _PodWire) -> Pod:
         needs_claims=bool(spec.resource_claims),
         native_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
         lasts=spec.active_deadline_seconds,
+        grace=_grace(spec.termination_grace_period_seconds),
+        ending_grace=meta.deletion_grace_period_seconds,
     )
 
 

@@ -180,6 +180,7 @@ def _renewed(known: _Template, wire: RawSpecPod, node: str) -> Pod | None:
         created=epoch(meta.creation_timestamp) or 0.0,
         deleted=epoch(leaves),
         preempted_for=preempted_for(conditions) if leaves is not None else "",
+        ending_grace=meta.deletion_grace_period_seconds,
         controller=controller,
         of_daemon_set=of_daemon_set,
         node_name=node,

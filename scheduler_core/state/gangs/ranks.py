@@ -19,8 +19,8 @@ WITHIN_MINIMUM: Final = 2
 
 
 def running_rows(members: Iterable[str], placed: Mapping[str, Placement], table: PodTable) -> list[int]:
-    """Rows of the members (uids) that hold a node and are not leaving, most important first."""
-    rows = {uid: placed[uid].row for uid in members if uid in placed and not table.leaving[placed[uid].row]}
+    """Rows of the members (uids) that hold a node and do not end, most important first."""
+    rows = {uid: placed[uid].row for uid in members if uid in placed and not table.ending[placed[uid].row]}
     priority, start = table.priority, table.start
     order = sorted(rows, key=lambda uid: (-int(priority[rows[uid]]), float(start[rows[uid]]), uid))
     return [rows[uid] for uid in order]

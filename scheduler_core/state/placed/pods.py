@@ -33,7 +33,9 @@ class _Cells(NamedTuple):
     lasts: memoryview[Any]
     namespace: memoryview[Any]
     alive: memoryview[Any]
+    ending: memoryview[Any]
     leaving: memoryview[Any]
+    late: memoryview[Any]
 
 
 class PodTable:
@@ -42,9 +44,11 @@ class PodTable:
     `slot` is the node's slot, `start` the pod's start in seconds (the time of placement if unknown), `since`
     the time from which on its work would be lost: its start, or its last checkpoint if that is later.
     `checkpoints` tells whether any pod had one. `lasts` is the seconds that a pod may run (infinity without a
-    limit). `leaving` marks pods that are terminating or whose
-    eviction was decided. `priority` is what `priority_of` gives: the pod's own, or that of its native group.
-    `rank` is what a pod means to its gang: of pods of equal priority those of lower rank are evicted first.
+    limit). `ending` marks pods that are terminating or whose eviction was decided, `leaving` those of them
+    that leave within the limit (`departures.py`): others may wait for these. `late` marks pods that end later
+    but would not if evicted: a second deletion gives them less time. `priority` is what
+    `priority_of` gives: the pod's own, or that of its native group. `rank` is what a pod means to its gang:
+    of pods of equal priority those of lower rank are evicted first.
     `ranked` tells whether any pod had a rank.
     """
 
@@ -62,7 +66,9 @@ class PodTable:
         self.lasts: Float = np.full(capacity, np.inf, dtype=np.float64)  # [capacity]
         self.namespace: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
         self.alive: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
+        self.ending: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
         self.leaving: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
+        self.late: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
         self.pods: list[Pod | None] = []
         self.grid = PodGrid()
         self.namespaces: Interner[str] = Interner()
@@ -99,6 +105,9 @@ class PodTable:
         saved = checkpointed_at(pod.annotations)
         if saved is not None:
             self.checkpoints, since = True, max(start, saved)
+        if cells.late[row] and pod.deleted is not None:
+            # Its work is lost anyhow: it goes before others that mean as much.
+            since = max(since, pod.deleted)
         cells.start[row], cells.since[row] = start, since
 
     def add_all(self, pods: Sequence[Pod], slots: Int32, requests: Int64) -> int:
@@ -115,7 +124,8 @@ class PodTable:
         self.requests[: len(requests), rows] = requests
         self.requests[len(requests) :, rows] = 0
         self.slot[rows], self.priority[rows], self.namespace[rows] = slots, priorities, namespaces
-        self.rank[rows], self.alive[rows], self.leaving[rows] = 0, True, False
+        self.rank[rows], self.alive[rows] = 0, True
+        self.ending[rows] = self.leaving[rows] = self.late[rows] = False
         for row, pod in enumerate(pods, first):
             self._begin(row, pod, pod.created if pod.start_time is None else pod.start_time)
         self.lasts[rows] = [inf if pod.lasts is None else pod.lasts for pod in pods]
@@ -134,6 +144,15 @@ class PodTable:
         if before != (self.priority[row], self.since[row], rank):
             # Another pod used the row meanwhile, and the cached order may be by its values.
             self._order = None
+
+    def put_late(self, row: int, late: bool) -> None:
+        """The pod ends later than the limit but can end sooner, or no longer so."""
+        pod = self.pods[row]
+        if self._cells.late[row] != late and pod is not None:
+            self._cells.late[row] = late
+            self._begin(row, pod, self._cells.start[row])
+            self._order = None
+            self.grid.touch(row, self._cells.slot[row])
 
     def put_rank(self, row: int, rank: int) -> None:
         """What the pod means to its gang changed."""
@@ -154,7 +173,8 @@ class PodTable:
         namespace = cells.namespace[row] = self.namespaces.id(pod.namespace)
         self.levels.add(namespace, priority)
         cells.lasts[row] = inf if pod.lasts is None else pod.lasts
-        cells.alive[row], cells.leaving[row] = True, pod.terminating
+        cells.alive[row], cells.ending[row] = True, pod.terminating
+        cells.leaving[row] = cells.late[row] = False
         self.grid.touch(row, slot)
 
     def refresh(self, row: int, pod: Pod) -> None:
@@ -171,7 +191,7 @@ class PodTable:
             self._order = None
             self.grid.touch(row, cells.slot[row])
         if pod.terminating:
-            cells.leaving[row] = True
+            cells.ending[row] = True
 
     def remove(self, row: int) -> None:
         """Give a row back."""
@@ -203,7 +223,7 @@ class PodTable:
         return [-self.since, *ranks, self.priority]
 
     def leaving_pods(self) -> list[Pod]:
-        """Pods that are terminating or whose eviction was decided."""
+        """Pods that end within the limit: they terminate, or their eviction was decided."""
         return list(self.of(np.flatnonzero(self.leaving[: self.size] & self.alive[: self.size])))
 
     def evicted_for(self) -> dict[str, set[str]]:

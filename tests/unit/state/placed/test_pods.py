@@ -40,10 +40,10 @@ def test_a_row_says_what_the_pod_says() -> None:
     out = PodTable(2)
     row = add(out, pod("p", 7, 5.0).spec(activeDeadlineSeconds=60), 3)
     assert (out.slot[row], out.priority[row], out.start[row], out.lasts[row]) == (3, 7, 5.0, 60.0)
-    assert (out.alive[row], out.leaving[row], out.requests[:, row].tolist()) == (True, False, [1, 2])
+    assert (out.alive[row], out.ending[row], out.requests[:, row].tolist()) == (True, False, [1, 2])
     assert out.namespaces.values[out.namespace[row]] == "a"
     other = add(out, pod("q").deleting(1.0), 4, 9.0)
-    assert (out.start[other], out.lasts[other], out.leaving[other]) == (9.0, inf, True)
+    assert (out.start[other], out.lasts[other], out.ending[other]) == (9.0, inf, True)
 
 
 def test_rows_are_reused_and_nothing_of_the_old_pod_stays() -> None:
@@ -55,7 +55,7 @@ def test_rows_are_reused_and_nothing_of_the_old_pod_stays() -> None:
     again = add(out, pod("r"), 1)
     assert (again, out.size) == (first, 2)
     assert out.requests[:, again].tolist() == [1, 2, 0]
-    assert (bool(out.leaving[again]), out.lasts[again], out.priority[again]) == (False, inf, 0)
+    assert (bool(out.ending[again]), out.lasts[again], out.priority[again]) == (False, inf, 0)
 
 
 def test_many_pods_and_many_resources() -> None:
@@ -119,11 +119,11 @@ def test_a_newer_form_without_a_start_keeps_the_one_that_was_assumed() -> None:
     out = PodTable(2)
     row = add(out, pod("a"), now=7.0)
     out.refresh(row, pod("a").labels(x="y").obj())
-    assert (out.start[row], bool(out.leaving[row])) == (7.0, False)
+    assert (out.start[row], bool(out.ending[row])) == (7.0, False)
     out.refresh(row, pod("a").deleting(1.0).obj())
-    assert out.leaving[row]
+    assert out.ending[row]
     out.refresh(row, pod("a").obj())
-    assert out.leaving[row], "nobody comes back from deletion"
+    assert out.ending[row], "nobody comes back from deletion"
 
 
 def test_a_pod_that_is_put_back_is_where_it_was() -> None:

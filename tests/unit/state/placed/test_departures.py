@@ -1,0 +1,175 @@
+"""Departures: who leaves within the limit, since when, and until when others wait for it."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.quota.fair_shares import share_of
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.departing import depart
+from scheduler_core.state.events import EventKind
+from scheduler_core.state.placed.departures import Departures, can_end_sooner, departure_of, ends_at
+from tests.support.builders import make_node, make_pod, make_quota
+
+NOW = 1_000_000.0
+LIMIT = 300
+TEN_YEARS = 315_360_000
+
+
+def ending(seconds: float, grace: int | None = 30) -> Pod:
+    """A pod that must have ended so many seconds after NOW."""
+    pod = make_pod("a/p").uid("p").on("n").deleting(NOW + seconds)
+    if grace is not None:
+        pod.meta["deletionGracePeriodSeconds"] = grace
+    return pod.obj()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "grace", "leaves"),
+    [
+        pytest.param(30, 30, True, id="a pod that ends soon"),
+        pytest.param(0, 0, True, id="without a grace period"),
+        pytest.param(LIMIT, 600, True, id="at the limit"),
+        pytest.param(LIMIT + 1, 600, False, id="beyond the limit"),
+        pytest.param(TEN_YEARS, TEN_YEARS, False, id="in ten years"),
+        pytest.param(-1, 2**63 - 1, False, id="a grace period so long that its end has wrapped around"),
+        pytest.param(-1, 2**63, False, id="a grace period that no server stores"),
+        pytest.param(1 - LIMIT, 30, True, id="late, but not yet overdue"),
+        pytest.param(-LIMIT, 30, False, id="overdue"),
+        pytest.param(-TEN_YEARS, 30, False, id="overdue for long"),
+        pytest.param(TEN_YEARS, None, True, id="no server stores a deletion without a grace period"),
+    ],
+)
+def test_who_leaves_within_the_limit(seconds: float, grace: int | None, leaves: bool) -> None:
+    assert departure_of(ending(seconds, grace), LIMIT).leaves(NOW) is leaves
+
+
+@pytest.mark.parametrize(
+    ("seconds", "begins", "overdue"),
+    [
+        pytest.param(30, 30 - LIMIT, 30 + LIMIT, id="from the limit before its end to the limit after it"),
+        pytest.param(1_000, 1_000 - LIMIT, 1_000 + LIMIT, id="later than the limit"),
+    ],
+)
+def test_when_a_departure_begins_and_is_overdue(seconds: float, begins: float, overdue: float) -> None:
+    assert departure_of(ending(seconds), LIMIT) == (NOW + begins, NOW + overdue)
+
+
+@pytest.mark.parametrize(
+    ("grace", "sooner"),
+    [
+        pytest.param(LIMIT, False, id="as long as the limit"),
+        pytest.param(LIMIT + 1, True, id="longer"),
+        pytest.param(2**63 - 1, True, id="the longest"),
+        pytest.param(None, False, id="not told: a second deletion would end it at once"),
+    ],
+)
+def test_who_can_end_sooner(grace: int | None, sooner: bool) -> None:
+    assert can_end_sooner(ending(TEN_YEARS, grace), LIMIT) is sooner
+    assert not can_end_sooner(make_pod("a/p").obj(), LIMIT)
+
+
+def test_a_running_pod_does_not_end() -> None:
+    assert ends_at(make_pod("a/p").obj()) == inf
+
+
+def test_the_moments_of_a_departure_come_once_each() -> None:
+    out = Departures()
+    pod = ending(1_000)
+    assert not out.leaves(pod, NOW)
+    assert out.next_time() == NOW + 700
+    assert list(out.due(NOW + 699)) == []
+    assert list(out.due(NOW + 700)) == ["p"]
+    assert out.leaves(pod, NOW + 700)
+    assert out.next_time() == NOW + 1_300
+    assert list(out.due(NOW + 5_000)) == ["p"]
+    assert not out.leaves(pod, NOW + 5_000)
+    assert out.next_time() is None
+
+
+def test_nothing_is_due_for_a_pod_that_is_gone() -> None:
+    out = Departures()
+    out.leaves(ending(1_000), NOW)
+    out.forget("p")
+    assert (out.next_time(), list(out.due(NOW + TEN_YEARS))) == (None, [])
+
+
+def test_a_shortened_grace_period_counts() -> None:
+    out = Departures()
+    assert not out.leaves(ending(TEN_YEARS, TEN_YEARS), NOW)
+    assert out.leaves(ending(LIMIT, LIMIT), NOW)
+    assert list(out.due(NOW + LIMIT + LIMIT)) == ["p"]
+
+
+def test_who_was_evicted_here_leaves_whatever_the_clocks_say() -> None:
+    """The clock of the API server may be ahead, or was set back here."""
+    out = Departures()
+    out.evicted("p")
+    assert out.leaves(make_pod("a/p").uid("p").obj(), NOW)
+    assert out.leaves(ending(7_200), NOW)
+    out.forget("p")
+    assert not out.leaves(ending(7_200), NOW)
+
+
+def test_an_evicted_pod_is_overdue_no_sooner_than_the_limit_after_it_was_seen() -> None:
+    out = Departures()
+    out.evicted("p")
+    assert out.leaves(ending(-7_200), NOW)
+    assert out.leaves(ending(-7_200), NOW + LIMIT - 1)
+    assert not out.leaves(ending(-7_200), NOW + LIMIT)
+
+
+def test_a_state_tells_when_a_departure_begins_and_when_it_is_overdue() -> None:
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu="4", pods=10).obj())
+    state.put_pod(ending(1_000), NOW)
+    row = state.placed["p"].row
+
+    def marks() -> tuple[bool, bool, bool, bool]:
+        table = state.table
+        known = state.ledger.is_leaving("a", "p")
+        return bool(table.ending[row]), bool(table.leaving[row]), bool(table.late[row]), known
+
+    assert (marks(), depart(state, NOW)) == ((True, False, False, False), [])
+    events = depart(state, NOW + 700)
+    assert (marks(), state.check()) == ((True, True, False, True), [])
+    assert [event.what for event in events] == [EventKind.POD_UPDATE | EventKind.POD_LEAVING]
+    assert depart(state, NOW + 701) == []
+    events = depart(state, NOW + 1_300)
+    assert (marks(), state.check()) == ((True, False, False, False), [])
+    assert [event.what for event in events] == [EventKind.POD_UPDATE, EventKind.LOAN | EventKind.NOMINATION]
+
+
+def test_a_refused_second_eviction_leaves_a_late_pod_as_it_was() -> None:
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu="4", pods=10).obj())
+    state.put_pod(ending(TEN_YEARS, TEN_YEARS), NOW)
+    table, row = state.table, state.placed["p"].row
+    assert (table.leaving[row], table.late[row]) == (False, True)
+    state.mark_leaving("p")
+    assert (table.leaving[row], table.late[row], table.since[row]) == (True, False, 0.0)
+    state.reprieve("p", NOW + 1)
+    assert (table.leaving[row], table.late[row], table.since[row]) == (False, True, NOW + TEN_YEARS)
+    assert (table.check(state.nodes.size), state.check()) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "grace", "share"),
+    [
+        pytest.param(LIMIT, 600, 0, id="what ends within the limit is given back already"),
+        pytest.param(TEN_YEARS, TEN_YEARS, 1, id="what ends in ten years is used"),
+    ],
+)
+def test_what_ends_later_counts_in_fair_shares(seconds: float, grace: int, share: int) -> None:
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu="4", pods=10).obj())
+    quota = make_quota("a/quota").min(cpu="0").obj()
+    state.put_quota(quota)
+    state.put_quota(make_quota("b/quota").min(cpu="1").obj())
+    ends = make_pod("a/p").uid("p").requests(cpu="1").on("n").deleting(NOW + seconds)
+    ends.meta["deletionGracePeriodSeconds"] = grace
+    state.put_pod(ends.obj(), NOW)
+    assert share_of(state.ledger, quota) == share
