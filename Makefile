@@ -33,6 +33,9 @@ LEFT_OUT ?=
 # Of the end-to-end stories, those that make test-sandbox plays.
 STORIES ?= tests/e2e
 SEARCHES = $(filter-out $(SMOKED:%=%/%),$(shell grep -rlE "hypothesis import|searches import|mark\.long" tests --include="test_*.py"))
+# What the newest Python plays: the rooms that compute by whole outputs, the others by their tests.
+COMPUTES := arrays controllers engine framework load model plugins quota state topology
+ON_NEWEST ?= tests/approved $(filter-out $(COMPUTES:%=tests/unit/%) tests/unit/__pycache__,$(wildcard tests/unit/*))
 SITE_READY := $(VENV)/.site-ready
 BROWSER_READY := $(VENV)/.browser-ready
 
@@ -64,9 +67,9 @@ test-sandbox: $(READY) ## all tests of the sandbox, and all end-to-end stories o
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
 	@MUSTER_SEARCH_PART=$(or $(PART),1) $(TWICE) -n 4 tests/unit/sandbox $(STORIES)
 
-test-newest: $(READY) ## the unit tests, as in make test, on the newest Python of those in pyproject.toml that the machine has or can install
+test-newest: $(READY) ## on the newest Python that the machine has or can install: unit tests and whole outputs, as in make test; ON_NEWEST=tests/unit
 	@python=$$($(BIN)/python -m tests.tools.newest_python) && { test -z "$$python" || \
-		PATH="$$(dirname "$$python"):$$PATH" MUSTER_SEARCH_PART=16 "$$python" -m tests.tools.attempts $(HOW) $(POOLS) --smoke -m "not long" tests/unit; }
+		PATH="$$(dirname "$$python"):$$PATH" MUSTER_SEARCH_PART=16 "$$python" -m tests.tools.attempts $(HOW) $(POOLS) --smoke -m "not long" $(ON_NEWEST); }
 
 test-bare: ## make demo and make test in a new clone, without kubectl, Helm and Go on PATH; half an hour
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; tests/bare/run "$$folder" demo test
@@ -99,6 +102,7 @@ soak: $(READY) ## ten million events in one scheduler: does memory grow? three h
 nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh schedulers, mutants, soak, the newest Kubernetes, suites, peers
 	@export MUSTER_SECOND_ATTEMPTS=0 MUSTER_NIGHT=1; failed=; $(MAKE) --no-print-directory test-searches || failed=1; \
 		$(MAKE) --no-print-directory test-sandbox || failed=1; \
+		$(MAKE) --no-print-directory test-newest ON_NEWEST="tests/unit tests/approved tests/scenarios" || failed=1; \
 		$(MAKE) --no-print-directory test-faults || failed=1; \
 		$(MAKE) --no-print-directory fuzz || failed=1; \
 		MUSTER_WORLDS=20000 $(PYTEST) -n 4 --dist load --timeout 3600 \

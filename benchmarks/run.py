@@ -2,7 +2,7 @@
 
 A benchmark is a module `benchmarks/bench_<name>.py` with `main(small: bool = False) -> list[Row]`. Names as
 arguments select benchmarks: `python -m benchmarks.run engine`. `--small` runs the same code on a cluster of a
-few nodes, without bounds, because such figures say nothing about speed.
+few nodes, some of them side by side and without bounds, because such figures say nothing about speed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import platform
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.support.row import FAILED, LEFT_OUT, Missing, NotHere, Row
@@ -25,6 +28,8 @@ from benchmarks.support.row import FAILED, LEFT_OUT, Missing, NotHere, Row
 FOLDER = Path(__file__).parent
 SHOWN_VERSIONS = ("muster", "numpy", "msgspec", "kubernetes")
 LONGEST_ERROR = 160
+# Most of the time, small forms wait for the programs that they start.
+SIDE_BY_SIDE = 4
 
 
 def names() -> list[str]:
@@ -44,6 +49,26 @@ def measured(name: str, small: bool) -> Sequence[Row | Missing]:
     if not rows:
         return [Missing("it gave no rows", FAILED)]
     return [replace(row, floor=None, ceiling=None) for row in rows] if small else rows
+
+
+def timed(name: str, small: bool = False) -> Sequence[Row | Missing]:
+    """The rows of a benchmark; says how long it took."""
+    # What an earlier benchmark left must not be scanned again and again on this one's account.
+    gc.collect()
+    gc.freeze()
+    started = time.perf_counter()
+    rows = measured(name, small)
+    print(f"{name}: {time.perf_counter() - started:.1f} s", file=sys.stderr)
+    return rows
+
+
+def small_forms(chosen: Sequence[str]) -> Iterator[Sequence[Row | Missing]]:
+    """The rows of the small form of each benchmark, run in processes side by side."""
+    pool = ProcessPoolExecutor(SIDE_BY_SIDE, mp_context=get_context("fork"))
+    try:
+        yield from pool.map(partial(timed, small=True), chosen)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def machine() -> str:
@@ -84,13 +109,9 @@ def main(argv: list[str]) -> int:
         print(f"no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     rows: list[tuple[str, Row | Missing]] = []
-    for name in given.names or known:
-        # What an earlier benchmark left must not be scanned again and again on this one's account.
-        gc.collect()
-        gc.freeze()
-        started = time.perf_counter()
-        rows += [(name, row) for row in measured(name, given.small)]
-        print(f"{name}: {time.perf_counter() - started:.1f} s", file=sys.stderr)
+    chosen = given.names or known
+    for name, found in zip(chosen, small_forms(chosen) if given.small else map(timed, chosen), strict=True):
+        rows += [(name, row) for row in found]
     print(f"{machine()}\n\n{table(rows)}")
     return int(not all(row.holds for _, row in rows))
 

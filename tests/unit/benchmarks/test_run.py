@@ -6,6 +6,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable
+from multiprocessing import get_context
 from types import ModuleType
 
 import pytest
@@ -108,6 +109,20 @@ def test_the_small_form_is_asked_for_and_held_to_no_bound(
     benchmarks(a=lambda small: [BELOW] if small else [])
     assert run.main(["--small"]) == 0
     assert lines(capsys) == {"a": f"{BELOW.name} 5 1/s ok"}
+
+
+def test_small_forms_run_side_by_side(
+    benchmarks: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = get_context("fork").Barrier(2)
+
+    def meets(small: bool = False) -> list[Row]:
+        both.wait(60)
+        return [KEPT]
+
+    benchmarks(a=meets, b=meets)
+    assert run.main(["--small"]) == 0
+    assert list(lines(capsys)) == ["a", "b"]
 
 
 def test_an_unknown_name_is_an_error_of_its_own(
