@@ -188,6 +188,24 @@ def test_a_test_during_which_its_worker_dies_is_not_played_again() -> None:
     assert made.remove_node(replacement) is None
 
 
+def test_files_that_share_a_control_plane_have_one_worker() -> None:
+    made = scheduling("2*popen")
+    assert isinstance(made, FileScheduling)
+    first, second = Node(None), Node(None)
+    tests = [
+        "tests/e2e/owners/test_owner_gangs.py::test_one",
+        "tests/e2e/owners/test_tour.py::test_one",
+        "tests/e2e/owners/test_owner_kinds.py::test_one",
+        "tests/e2e/owners/test_owner_kinds.py::test_two",
+    ]
+    for node in (first, second):
+        made.add_node(node)
+    for node in (first, second):
+        made.add_node_collection(node, tests)
+    made.schedule()
+    assert sorted([first.sent, second.sent]) == [[0, 2, 3], [1]]
+
+
 def test_a_worker_that_dies_in_the_last_test_leaves_nothing_to_do() -> None:
     made = scheduling("2*popen")
     assert isinstance(made, FileScheduling)
