@@ -102,7 +102,7 @@ class RunningScheduler:
         resources = [resource for resource, _ in self._watched]
         history_namespace = config.leader_election.resource_namespace
         self.history = QuotaHistory(scheduler.state, scheduler.queue.demand, history_namespace, identity)
-        controllers = [*_controllers(profiles), self.history]
+        controllers = [*own_controllers(profiles), self.history]
         if manage_node_metrics or report_node_metrics:
             policy = NodeMetricPolicy(only_own=not manage_node_metrics, creates=not report_node_metrics)
             controllers += [policy, CollectPolicyProblems()]
@@ -321,7 +321,7 @@ def _scheduler(config: SchedulerConfiguration, profiles: Mapping[str, Profile]) 
     return scheduler
 
 
-def _controllers(profiles: Mapping[str, Profile]) -> list[Controller]:
+def own_controllers(profiles: Mapping[str, Profile]) -> list[Controller]:
     """The controllers that run in every process."""
     return [
         DisplacementNotices(),

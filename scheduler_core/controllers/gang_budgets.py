@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.controllers.pacing import portion
+from scheduler_core.controllers.pacing import Portions
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.groups.gang import RESOURCES, Gang
 from scheduler_core.model.kinds import CONFIG_MAPS, POD_DISRUPTION_BUDGETS, PODS
@@ -22,6 +22,7 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import IN, Requirement, Selector
 from scheduler_core.model.writes import Create, Delete, Patch, Write
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.due_times import DueTimes, earliest
 from scheduler_core.state.gangs.gangs import take_census
 
 # Writes without a visible effect are repeated after RETRY_SECONDS, doubling up to LONGEST_SECONDS.
@@ -30,9 +31,8 @@ LONGEST_SECONDS: Final = 320.0
 
 
 class _Sent(msgspec.Struct):
-    """The writes of a gang by name, due again at `due`; `waits`: the current interval in seconds."""
+    """The writes of a gang by name; `waits`: the current interval of their repetition, in seconds."""
 
-    due: float
     waits: float
     writes: dict[str, Write]
 
@@ -48,6 +48,9 @@ class GangBudgets:
     def __init__(self, schedulers: Collection[str]) -> None:
         self._schedulers = frozenset(schedulers)
         self._sent: dict[str, _Sent] = {}
+        # When the writes of gangs are repeated.
+        self._repeats: DueTimes[str] = DueTimes()
+        self._portions = Portions()
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """The writes of budgets and labels that are due."""
@@ -56,6 +59,8 @@ class GangBudgets:
             # Most clusters do not use gang budgets: no cost.
             budgets.dirty.clear()
             budgets.changed.clear()
+            self._sent.clear()
+            self._repeats.clear()
             return []
         writes = _cleared(state)
         if budgets.changed:
@@ -65,8 +70,8 @@ class GangBudgets:
             )
             budgets.dirty.update(in_them)
             budgets.changed.clear()
-        budgets.dirty.update(key for key, sent in self._sent.items() if sent.due <= now)
-        for key in portion(budgets.dirty, lambda key: True):
+        budgets.dirty.update(self._repeats.take(now))
+        for key in self._portions.take(budgets.dirty, now):
             gang = state.gangs.gangs.get(key)
             writes += self._fresh(key, self._of_gang(state, gang) if gang is not None else [], now)
         return writes
@@ -74,23 +79,24 @@ class GangBudgets:
     def next_time(self, state: ClusterState) -> float | None:
         """When to check the last writes; at once if gangs are left from the last pass."""
         budgets = state.gangs.budgets
-        if budgets.changed or budgets.dirty:
-            return 0.0
-        return min((sent.due for sent in self._sent.values()), default=None)
+        changed = 0.0 if budgets.changed else None
+        return earliest(changed, self._repeats.next_time(), self._portions.next_time(budgets.dirty))
 
     def _fresh(self, key: str, wanted: list[Write], now: float) -> list[Write]:
         """The writes that were not sent yet; all of them if they had no effect until they are due again."""
         sent = self._sent.get(key)
         if not wanted:
             self._sent.pop(key, None)
+            self._repeats.drop(key)
             return []
         by_name = {_name(write): write for write in wanted}
-        if sent is not None and now < sent.due:
+        if sent is not None and key in self._repeats:
             fresh = [write for name, write in by_name.items() if sent.writes.get(name) != write]
             sent.writes = by_name
             return fresh
         waits = min(2 * sent.waits, LONGEST_SECONDS) if sent is not None else RETRY_SECONDS
-        self._sent[key] = _Sent(now + waits, waits, by_name)
+        self._sent[key] = _Sent(waits, by_name)
+        self._repeats.put(key, now + waits)
         return wanted
 
     def _of_gang(self, state: ClusterState, gang: Gang) -> list[Write]:

@@ -104,7 +104,7 @@ def held_condition(state: ClusterState, gang: Gang, now: float) -> list[dict[str
         return [condition(QUOTA_HELD_CONDITION, True, "WaitsToStart", text, hold.since)]
     ended = holds.ended.get(gang.key)
     if ended is not None:
-        until = format_time(max(ended, holds.rests.get(gang.ref.namespace, 0.0)))
+        until = format_time(max(ended, holds.rests.get(gang.ref.namespace) or 0.0))
         text = f"the limit was reached: no quota is held for groups of this namespace until {until}"
         return [condition(QUOTA_HELD_CONDITION, False, REASON_LIMIT_REACHED, text, ended)]
     if old is None:

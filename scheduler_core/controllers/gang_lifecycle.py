@@ -14,12 +14,13 @@ from typing import Final
 import msgspec
 
 from scheduler_core.controllers.events import reference, warning
-from scheduler_core.controllers.pacing import portion
+from scheduler_core.controllers.pacing import Portions
 from scheduler_core.model.groups.gang import RESOURCES, Gang
 from scheduler_core.model.names import REASON_GANG_RESTART, REASON_UNSCHEDULABLE
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Evict, Write
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.due_times import DueTimes, earliest
 from scheduler_core.state.gangs.gangs import Census, take_census
 from scheduler_core.state.topology import is_constrained
 
@@ -34,13 +35,9 @@ def is_below_min_members(gang: Gang, census: Census) -> bool:
 
 
 class _Told(msgspec.Struct):
-    """The members that were left when the gang was reported, and when their evictions are due, 0 for never.
-
-    `sent`: they are due again.
-    """
+    """The members that were left when the gang was reported. `sent`: their evictions were written."""
 
     uids: frozenset[str]
-    due: float = 0.0
     sent: bool = False
 
 
@@ -52,24 +49,26 @@ class GangLifecycle:
 
     def __init__(self) -> None:
         self._told: dict[str, _Told] = {}
-        self._more = False
+        # When the evictions of gangs are due.
+        self._evictions: DueTimes[str] = DueTimes()
+        self._portions = Portions()
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Events and evictions for the gangs below minMembers."""
         writes: list[Write] = []
-        due = {key for key, told in self._told.items() if 0.0 < told.due <= now}
-        for key in sorted(due.union(portion(state.gangs.unreviewed, lambda key: True))):
+        due = set(self._evictions.take(now))
+        for key in sorted(due.union(self._portions.take(state.gangs.unreviewed, now))):
             gang = state.gangs.gangs.get(key)
             census = take_census(state, key)
             left = _left(state, key)
             stuck = _stuck(state, key, left)
             if gang is None or not left or not (stuck or is_below_min_members(gang, census)):
                 self._told.pop(key, None)
+                self._evictions.drop(key)
                 continue
             numbers = f"{gang.ref}: {stuck}" if stuck else _numbers(gang, census)
             patience = REPLACEMENT_SECONDS if is_constrained(gang) and not stuck else 0.0
             writes += self._review(gang, numbers, left, now, patience)
-        self._more = bool(state.gangs.unreviewed)
         return writes
 
     def _review(self, gang: Gang, numbers: str, left: list[Pod], now: float, patience: float) -> list[Write]:
@@ -79,23 +78,24 @@ class GangLifecycle:
         # Evicted members go one by one: fewer of them is not reported again.
         known = told is not None and (uids <= told.uids if gang.restarts else uids == told.uids)
         if told is None or not known:
-            told = self._told[gang.key] = _Told(uids, now + patience)
+            told = self._told[gang.key] = _Told(uids)
+            self._evictions.put(gang.key, now + patience)
         elif not (patience or told.sent):
-            told.due = now
+            self._evictions.put(gang.key, now)
         writes: list[Write] = [] if known else [_event(gang, numbers, left, now, patience)]
+        due = self._evictions.get(gang.key)
         if not gang.restarts:
-            told.due = 0.0
-        elif told.due <= now:
-            told.due, told.sent = now + RETRY_SECONDS, True
+            self._evictions.drop(gang.key)
+        elif due is None or due <= now:
+            told.sent = True
+            self._evictions.put(gang.key, now + RETRY_SECONDS)
             message = f"{numbers}; restarted as a whole"
             writes += [Evict(pod.namespace, pod.name, pod.uid, REASON_GANG_RESTART, message) for pod in left]
         return writes
 
     def next_time(self, state: ClusterState) -> float | None:
-        """When evictions without effect are due again, at once if gangs are left to review, or None."""
-        if self._more:
-            return 0.0
-        return min((told.due for told in self._told.values() if told.due), default=None)
+        """When evictions are due, at once if gangs are left to review, or None."""
+        return earliest(self._evictions.next_time(), self._portions.next_time(state.gangs.unreviewed))
 
 
 def _left(state: ClusterState, key: str) -> list[Pod]:

@@ -20,7 +20,7 @@ from scheduler_core.controllers.gang_conditions import (
 from scheduler_core.controllers.gang_lifecycle import is_below_min_members
 from scheduler_core.controllers.gang_phase import numbers, phase_of, refused_since
 from scheduler_core.controllers.native_status import native_conditions
-from scheduler_core.controllers.pacing import RecentWrites, portion
+from scheduler_core.controllers.pacing import Portions, RecentWrites
 from scheduler_core.model.conditions import condition, find
 from scheduler_core.model.groups.gang import RESOURCES, Gang
 from scheduler_core.model.writes import Patch, Write
@@ -42,6 +42,7 @@ class GangStatusController:
         self, min_interval: float = MIN_INTERVAL_SECONDS, others: Collection[str] = frozenset()
     ) -> None:
         self._recent_writes = RecentWrites(min_interval)
+        self._portions = Portions(self._recent_writes.end)
         self._others = others
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
@@ -51,7 +52,7 @@ class GangStatusController:
         for changed in (source.changed for source in sources):
             state.gangs.dirty |= changed
             changed.clear()
-        for key in portion(state.gangs.dirty, lambda key: self._recent_writes.end(key) <= now):
+        for key in self._portions.take(state.gangs.dirty, now):
             gang = state.gangs.gangs.get(key)
             patch = self._patch(state, gang, now) if gang is not None else None
             if patch is not None:
@@ -81,7 +82,7 @@ class GangStatusController:
 
     def next_time(self, state: ClusterState) -> float | None:
         """When a postponed write becomes due, or None."""
-        return min(map(self._recent_writes.end, state.gangs.dirty), default=None)
+        return self._portions.next_time(state.gangs.dirty)
 
 
 def _conditions(gang: Gang, census: Census, now: float) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from scheduler_core.model.node import Node
 from scheduler_core.model.node_metric import CollectPolicy, NodeMetric
 from scheduler_core.model.writes import Create, Delete, Patch, Write
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.due_times import DueTimes
 
 # A write without a visible effect is repeated after this time.
 RETRY_SECONDS: Final = 10.0
@@ -38,7 +39,7 @@ class NodeMetricPolicy:
         self._needs_config = needs_config
         self._config: CollectConfig | None = None
         self._seen_nodes = -1
-        self._due: dict[str, float] = {}
+        self._due: DueTimes[str] = DueTimes()
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Writes that are due."""
@@ -50,20 +51,18 @@ class NodeMetricPolicy:
             changed.update(node.name for node in state.nodes.nodes if node is not None)
         changed.update(state.load.take_respecified())
         for name in changed:
-            self._due[name] = now
+            self._due.put(name, now)
         writes: list[Write] = []
-        for name in sorted(name for name, moment in self._due.items() if moment <= now):
+        for name in sorted(self._due.take(now)):
             write = self._write(state, name)
-            if write is None:
-                del self._due[name]
-            else:
-                self._due[name] = now + RETRY_SECONDS
+            if write is not None:
+                self._due.put(name, now + RETRY_SECONDS)
                 writes.append(write)
         return writes
 
     def next_time(self, state: ClusterState) -> float | None:
         """When to check the last writes."""
-        return min(self._due.values(), default=None)
+        return self._due.next_time()
 
     def _changed_nodes(self, state: ClusterState) -> set[str]:
         log, names = state.nodes.static_changes, state.nodes.names

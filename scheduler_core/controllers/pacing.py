@@ -9,11 +9,34 @@ MOST_AT_ONCE: Final = 200
 _FEW: Final = 64
 
 
-def portion(dirty: set[str], is_due: Callable[[str], bool]) -> list[str]:
-    """Remove the due keys from `dirty`, at most MOST_AT_ONCE in order, and return them."""
-    found = sorted(key for key in dirty if is_due(key))[:MOST_AT_ONCE]
-    dirty.difference_update(found)
-    return found
+def _at_once(key: str) -> float:
+    return 0.0
+
+
+class Portions:
+    """Changed objects, by key, of which a controller reviews a portion per pass.
+
+    `end` says when an object may be reviewed, in seconds; without it all may be at any time.
+    """
+
+    def __init__(self, end: Callable[[str], float] = _at_once) -> None:
+        self._end = end
+        self._taken_at = 0.0
+
+    def take(self, dirty: set[str], now: float) -> list[str]:
+        """Remove the due keys from `dirty`, at most MOST_AT_ONCE in order, and return them."""
+        found = sorted(key for key in dirty if self._end(key) <= now)[:MOST_AT_ONCE]
+        if found:
+            self._taken_at = now
+            dirty.difference_update(found)
+        return found
+
+    def next_time(self, dirty: set[str]) -> float | None:
+        """When a key of `dirty` is due, or None. Of keys that are due already, it is the time of the last
+        portion: so it moves as long as portions are taken.
+        """
+        earliest = min(map(self._end, dirty), default=None)
+        return max(earliest, self._taken_at) if earliest is not None else None
 
 
 class RecentWrites:

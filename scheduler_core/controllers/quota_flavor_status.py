@@ -16,25 +16,28 @@ from scheduler_core.model.quotas.quota_flavor import FlavorUse, QuotaFlavor
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.quota.flavor_validation import by_name, validate_flavors
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.due_times import DueTimes
 
 MIN_INTERVAL_SECONDS: Final = 1.0
 
 
 class QuotaFlavorStatus:
-    """Looks at the flavors only if use, nodes or flavors changed, or a write was postponed."""
+    """Looks at the flavors only if use, nodes or flavors changed, or a postponed write is due."""
 
     def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
         self._recent_writes = RecentWrites(min_interval)
         self._seen: tuple[int, int] = (-1, -1)
-        self._postponed: set[str] = set()
+        self._postponed: DueTimes[str] = DueTimes()
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Status patches that are due."""
         flavors = state.nodes.flavors
         now_at = (state.ledger.version, state.nodes.static_changes.position)
-        if not flavors or (now_at == self._seen and not self._postponed):
+        due = self._postponed.take(now)
+        if now_at == self._seen and not due:
             return []
-        self._seen, self._postponed = now_at, set()
+        self._seen = now_at
+        self._postponed.clear()
         overlaps: dict[str, list[str]] = {}
         for flavor, item in validate_flavors(by_name(flavors.ordered)):
             overlaps.setdefault(flavor.name, []).append(f"{item.field}={item.value} {item.rule}")
@@ -43,8 +46,8 @@ class QuotaFlavorStatus:
             patch = _patch(state, flavor, "; ".join(overlaps.get(flavor.name, ())), now)
             if patch is None:
                 continue
-            if self._recent_writes.end(flavor.name) > now:
-                self._postponed.add(flavor.name)
+            if (end := self._recent_writes.end(flavor.name)) > now:
+                self._postponed.put(flavor.name, end)
                 continue
             self._recent_writes.begin(flavor.name, now)
             writes.append(patch)
@@ -52,7 +55,7 @@ class QuotaFlavorStatus:
 
     def next_time(self, state: ClusterState) -> float | None:
         """When a postponed write becomes due, or None."""
-        return min(map(self._recent_writes.end, self._postponed), default=None)
+        return self._postponed.next_time()
 
 
 def use_of(state: ClusterState, flavor: QuotaFlavor) -> FlavorUse:

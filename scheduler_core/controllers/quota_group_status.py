@@ -20,33 +20,37 @@ from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.tree import GroupAccount
 from scheduler_core.quota.tree_lending import TreeLending, tree_lending
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.due_times import DueTimes
 
 MIN_INTERVAL_SECONDS: Final = 1.0
 
 
 class QuotaGroupStatus:
-    """Looks at the groups only if the ledger changed since the last pass, or a write was postponed."""
+    """Looks at the groups only if the ledger changed since the last pass, or a postponed write is due."""
 
     def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
         self._recent_writes = RecentWrites(min_interval)
         self._version = -1
-        self._postponed: set[str] = set()
+        self._postponed: DueTimes[str] = DueTimes()
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Status patches that are due."""
         ledger = state.ledger
-        if not ledger.tree or (ledger.version == self._version and not self._postponed):
+        due = self._postponed.take(now)
+        if ledger.version == self._version and not due:
             return []
         self._version = ledger.version
+        self._postponed.clear()
+        if not ledger.tree:
+            return []
         lending = tree_lending(ledger)
-        self._postponed = set()
         writes: list[Write] = []
         for name, account in ledger.tree.accounts.items():
             patch = _patch(ledger, account, lending, now)
             if patch is None:
                 continue
-            if self._recent_writes.end(name) > now:
-                self._postponed.add(name)
+            if (end := self._recent_writes.end(name)) > now:
+                self._postponed.put(name, end)
                 continue
             self._recent_writes.begin(name, now)
             writes.append(patch)
@@ -54,7 +58,7 @@ class QuotaGroupStatus:
 
     def next_time(self, state: ClusterState) -> float | None:
         """When a postponed write becomes due, or None."""
-        return min(map(self._recent_writes.end, self._postponed), default=None)
+        return self._postponed.next_time()
 
 
 def _patch(ledger: QuotaLedger, account: GroupAccount, lending: TreeLending, now: float) -> Patch | None:

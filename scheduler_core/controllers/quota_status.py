@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler_core.controllers.events import named_warning, reference
-from scheduler_core.controllers.pacing import RecentWrites, portion
+from scheduler_core.controllers.pacing import Portions, RecentWrites
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.conditions import condition, find
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
@@ -50,6 +50,7 @@ class QuotaStatus:
     def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS, *, enforced: bool = True) -> None:
         self._enforced = enforced
         self._recent_writes = RecentWrites(min_interval)
+        self._portions = Portions(self._recent_writes.end)
         self._short: dict[str, tuple[int, int]] | None = None
         self._quotas_version = -1
 
@@ -62,7 +63,7 @@ class QuotaStatus:
             self._short, self._quotas_version = short, version
             state.quota_dirty.update(quota.namespace for quota in state.ledger.quotas())
         writes: list[Write] = []
-        for namespace in portion(state.quota_dirty, lambda key: self._recent_writes.end(key) <= now):
+        for namespace in self._portions.take(state.quota_dirty, now):
             found = self._namespace(state, namespace, now)
             if found:
                 self._recent_writes.begin(namespace, now)
@@ -71,7 +72,7 @@ class QuotaStatus:
 
     def next_time(self, state: ClusterState) -> float | None:
         """When a postponed write becomes due, or None."""
-        return min(map(self._recent_writes.end, state.quota_dirty), default=None)
+        return self._portions.next_time(state.quota_dirty)
 
     def _namespace(self, state: ClusterState, namespace: str, now: float) -> list[Write]:
         bound = state.ledger.quota_of(namespace)

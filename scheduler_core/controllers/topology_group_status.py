@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_core.controllers.gang_status import MIN_INTERVAL_SECONDS, patch_of
-from scheduler_core.controllers.pacing import portion
+from scheduler_core.controllers.pacing import Portions
 from scheduler_core.controllers.topology_results import results_of, shortened
 from scheduler_core.model import names
 from scheduler_core.model.config_map import ConfigMap
@@ -44,11 +44,12 @@ class TopologyGroupStatus:
     def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
         self._min_interval = min_interval
         self._written: dict[str, _Written] = {}
+        self._portions = Portions(self._due)
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Patches that are due; groups beyond the rate limits stay dirty."""
         writes: list[Write] = []
-        for key in portion(state.gangs.group_dirty, lambda key: self._due(key) <= now):
+        for key in self._portions.take(state.gangs.group_dirty, now):
             gang = state.gangs.gangs.get(key)
             patch = _patch(state, gang) if gang is not None else None
             if patch is None:
@@ -63,7 +64,7 @@ class TopologyGroupStatus:
 
     def next_time(self, state: ClusterState) -> float | None:
         """When a postponed write becomes due, or None."""
-        return min(map(self._due, state.gangs.group_dirty), default=None)
+        return self._portions.next_time(state.gangs.group_dirty)
 
     def _due(self, key: str) -> float:
         last = self._written.get(key)

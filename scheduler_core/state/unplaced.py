@@ -9,7 +9,6 @@ time; if its pod does not appear, the namespace's pending charges are ignored fo
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +18,7 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.reservation_ledger import Charge, ReservationLedger
 from scheduler_core.model.resources import ResourceList, maximum
 from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.state.due_times import DueTimes
 from scheduler_core.state.placement import Placement
 
 # A pod is stored within a second of its admission and then seen at once; a resize likewise.
@@ -31,7 +31,6 @@ class PendingCharge:
     """A charge that its pod does not show yet. `stands`: it is in the ledger; `met`: the pod was seen."""
 
     charge: Charge
-    deadline: float
     stands: bool = True
     met: bool = False
 
@@ -41,7 +40,7 @@ class PendingCharges:
 
     def __init__(self) -> None:
         self.by_namespace: dict[str, dict[str, PendingCharge]] = {}
-        self._deadlines: list[tuple[float, str, str]] = []
+        self._deadlines: DueTimes[tuple[str, str]] = DueTimes()
         self._ignored: dict[str, float] = {}
 
     def find(self, namespace: str, uid: str) -> PendingCharge | None:
@@ -55,44 +54,34 @@ class PendingCharges:
             known.charge, known.stands = charge, True
             known.met |= met
         elif not now < self._ignored.get(namespace, now) <= now + IGNORED_SECONDS:
-            made = PendingCharge(charge, now + PENDING_SECONDS, met=met)
+            made = PendingCharge(charge, met=met)
             self.by_namespace.setdefault(namespace, {})[charge.uid] = made
-            heapq.heappush(self._deadlines, (made.deadline, namespace, charge.uid))
+            self._deadlines.put((namespace, charge.uid), now + PENDING_SECONDS)
 
     def drop(self, namespace: str, uid: str) -> None:
         """Drop a charge: the pod shows it, or is gone."""
         of_namespace = self.by_namespace.get(namespace, {})
         of_namespace.pop(uid, None)
+        self._deadlines.drop((namespace, uid))
         if not of_namespace:
             self.by_namespace.pop(namespace, None)
 
     def overdue(self, now: float) -> list[tuple[str, str]]:
         """The charges whose deadline has passed, as (namespace, uid); each is returned once."""
-        found = []
-        while self._next() <= now:
-            _, namespace, uid = heapq.heappop(self._deadlines)
-            found.append((namespace, uid))
-        return found
+        return self._deadlines.take(now)
 
     def ignore(self, namespace: str, now: float) -> list[str]:
         """Ignore the pending charges of a namespace for a while; returns the uids that had one."""
         self._ignored = {name: until for name, until in self._ignored.items() if until > now}
         self._ignored[namespace] = now + IGNORED_SECONDS
-        return list(self.by_namespace.pop(namespace, {}))
+        ignored = list(self.by_namespace.pop(namespace, {}))
+        for uid in ignored:
+            self._deadlines.drop((namespace, uid))
+        return ignored
 
     def next_time(self) -> float | None:
         """The next deadline."""
-        deadline = self._next()
-        return deadline if deadline < float("inf") else None
-
-    def _next(self) -> float:
-        while self._deadlines:
-            deadline, namespace, uid = self._deadlines[0]
-            pending = self.find(namespace, uid)
-            if pending is not None and pending.deadline == deadline:
-                return deadline
-            heapq.heappop(self._deadlines)
-        return float("inf")
+        return self._deadlines.next_time()
 
 
 def _as_requested(requests: ResourceList, slot: int | None) -> ResourceList:

@@ -11,12 +11,14 @@ import logging
 import queue
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from scheduler_core.app.loop.dispatcher import Dispatcher
 from scheduler_core.app.loop.event_handlers import EventHandlers, waits_for
 from scheduler_core.app.loop.inbox import Inbox, Stop, Timing
 from scheduler_core.app.loop.progress import Heartbeat, InboxLag, TurnTimer
+from scheduler_core.app.loop.schedule import Schedule
 from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.controllers.controller import Controller
 from scheduler_core.engine.decisions import Asked, Decision, Noticed, Rejected
@@ -47,14 +49,18 @@ _SAME_TIME: Final = 32
 STATUS_SECONDS: Final = 2.0
 # An accepted binding that the watch has not shown for this time is read.
 CONFIRM_SECONDS: Final = 30.0
+# Parts of the loop beside the controllers, which have the names of their classes.
+_ENGINE: Final = ("active queue", "waiting queue", "pending charges", "departures", "quota holds")
+_REVIEWS: Final = ("reviews",)
+_REPORTS: Final = ("reports",)
 
 
 class Loop:
     """Schedules once every watched resource has been listed and `lead` was called.
 
     `may_decide` is called before every batch: a leader that no longer leads for certain decides nothing.
-    `heartbeat` and `lag` show the progress to other threads. `wall` is the clock of decisions, `monotonic`
-    that of turns.
+    `heartbeat`, `lag` and `schedule.stuck` show the progress to other threads. `wall` is the clock of
+    decisions, `monotonic` that of turns.
     """
 
     def __init__(
@@ -86,6 +92,21 @@ class Loop:
         self._items_left = False
         self._reviewed = 0.0
         self._reconciled = 0.0
+        self._decided = 0.0
+        self.schedule = self._scheduled(scheduler, controllers)
+
+    def _scheduled(self, scheduler: Scheduler, controllers: Sequence[Controller]) -> Schedule:
+        """The schedule of all parts that have work without an event."""
+        schedule, state = Schedule(self._metrics.part_stuck), scheduler.state
+        parts = (scheduler.queue, state.unplaced, state.departures, state.gangs.quota_holds)
+        times = (self._next_try, *(part.next_time for part in parts))
+        for name, next_time in zip(_ENGINE, times, strict=True):
+            schedule.add(name, next_time)
+        schedule.add(*_REVIEWS, self._next_review)
+        schedule.add(*_REPORTS, self._next_report)
+        for controller in controllers:
+            schedule.add(_name(controller), partial(controller.next_time, state), self._next_statuses)
+        return schedule
 
     @property
     def synced(self) -> bool:
@@ -123,14 +144,16 @@ class Loop:
             self._decide(dispatcher, now)
             self._turns.begin("reviewing")
             self._review(dispatcher, now)
-            if now >= self._next_statuses(dispatcher):
+            if now >= self._next_statuses():
                 self._reconcile(dispatcher, now)
         self._turns.begin("catching up")
         self._verify_accepted(dispatcher, now)
         dispatcher.flush_reports(now)
+        self.schedule.had_turn(_REPORTS, now)
 
     def _decide(self, dispatcher: Dispatcher, now: float) -> None:
         """Up to a batch of attempts; each decision is carried out at once."""
+        self.schedule.had_turn(_ENGINE, now)
         until = self._monotonic() + DECIDE_SECONDS
         for _ in range(_BATCH):
             began = self._monotonic()
@@ -140,6 +163,7 @@ class Loop:
             self.heartbeat.beats += 1
             self._turns.decisions += 1
             if decisions:
+                self._decided = now
                 seconds = self._monotonic() - began
                 self._metrics.decided(decisions, seconds)
                 for decision in decisions:
@@ -152,6 +176,7 @@ class Loop:
         """While the queue is empty: check whether the reports of waiting pods are still true."""
         if now < self._reviewed or self.scheduler.queue.has_active():
             return
+        self.schedule.had_turn(_REVIEWS, now)
         began = self._monotonic()
         decisions = self.scheduler.reviews.review(now)
         seconds = self._monotonic() - began
@@ -164,11 +189,12 @@ class Loop:
         """Run the controllers. While many writes are in flight, they run later and write more at once."""
         self._reconciled = now
         for controller in self._controllers:
-            self._turns.begin(type(controller).__name__)
+            self._turns.begin(_name(controller))
             for write in controller.reconcile(self.scheduler.state, now):
                 dispatcher.submit_write(write)
                 self._turns.writes += 1
             self.heartbeat.beats += 1
+        self.schedule.had_turn(map(_name, self._controllers), now)
 
     def _timing(self, decision: Decision, now: float, seconds: float) -> Timing:
         if isinstance(decision, Asked):
@@ -202,21 +228,20 @@ class Loop:
             return _IDLE_SECONDS
         if dispatcher.backlog >= _MOST_BACKLOG:
             return _BACKLOG_SECONDS
-        state = self.scheduler.state
-        if self.scheduler.queue.has_active():
-            return 0.0
-        parts = (self.scheduler.queue, state.unplaced, state.departures, state.gangs.quota_holds)
-        times = [part.next_time() for part in parts]
-        times += [self._next_review(), dispatcher.next_time()]
-        statuses = [controller.next_time(state) for controller in self._controllers]
-        earliest = self._next_statuses(dispatcher)
-        times += [max(moment, earliest) for moment in statuses if moment is not None]
-        due = [moment for moment in times if moment is not None]
-        return max(0.0, min(min(due) - self._wall(), _IDLE_SECONDS)) if due else _IDLE_SECONDS
+        due = self.schedule.next_time()
+        return max(0.0, min(due - self._wall(), _IDLE_SECONDS)) if due is not None else _IDLE_SECONDS
 
-    def _next_statuses(self, dispatcher: Dispatcher) -> float:
+    def _next_try(self) -> float | None:
+        """At once if units are active: the time of the last decision, so it moves while some are made."""
+        return self._decided if self.scheduler.queue.has_active() else None
+
+    def _next_report(self) -> float | None:
+        return self.dispatcher.next_time() if self.dispatcher is not None else None
+
+    def _next_statuses(self) -> float:
         """The earliest time of status writes."""
-        return self._reconciled + STATUS_SECONDS if dispatcher.backlog >= _MANY_IN_FLIGHT else 0.0
+        busy = self.dispatcher is not None and self.dispatcher.backlog >= _MANY_IN_FLIGHT
+        return self._reconciled + STATUS_SECONDS if busy else 0.0
 
     def _next_review(self) -> float | None:
         due = self.scheduler.reviews.due()
@@ -252,3 +277,7 @@ class Loop:
         except queue.Empty:
             self.lag.note_empty()
         self._turns.events += self._drained
+
+
+def _name(controller: Controller) -> str:
+    return type(controller).__name__

@@ -138,6 +138,12 @@ class SchedulerMetrics:
         self.slow_turns = Counter(
             "muster_slow_turns", "Turns of the scheduling loop that took more than 2 s.", **own
         )
+        self._stuck = Gauge(
+            "muster_stuck_part",
+            "1 while a part of the scheduling loop is due, and none of its turns changes that; by part.",
+            ("part",),
+            **own,
+        )
         self.oldest_event = Gauge(
             "muster_oldest_event_age_seconds",
             "Age of the oldest event that waits for the scheduling loop, in seconds.",
@@ -206,6 +212,10 @@ class SchedulerMetrics:
     def wait_begins(self, namespace: str, waits_for: str) -> None:
         """Export the waits of this reason before the first of them ends, for the same reason."""
         self._quotas.waits.of(namespace, waits_for)
+
+    def part_stuck(self, part: str, stuck: bool) -> None:
+        """Record whether a part of the scheduling loop is stuck."""
+        self._stuck.labels(part).set(stuck)
 
     def malformed(self, kind: str) -> None:
         """Record an object that could not be parsed."""

@@ -255,10 +255,11 @@ class ClassRequeuer:
         self._send(found, unit, now)
         self._activate(unit, now, cause)
 
-    def open_oldest(self, now: float, before: float) -> bool:
-        """Requeue a unit of the class that was tried longest ago, if that was at or before `before`."""
+    def open_oldest(self, now: float, after: float) -> bool:
+        """Requeue a unit of the class that was tried longest ago, if that was `after` seconds ago or more."""
         oldest = self.waiting.oldest
-        if oldest is None or oldest.tried_at > before:
+        # The sum, as those who ask when it is due compute it: a difference may be rounded otherwise.
+        if oldest is None or oldest.tried_at + after > now:
             return False
         self.waiting.touch(oldest, now)
         oldest.open(None)

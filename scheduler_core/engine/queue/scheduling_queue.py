@@ -12,7 +12,6 @@ A unit is a single pod, or a gang that is tried together. It is in exactly one p
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -27,6 +26,7 @@ from scheduler_core.engine.queue.waiting_demand import WaitingDemand
 from scheduler_core.engine.queue.waiting_table import Concern, NodesOfKinds, WaitingTable
 from scheduler_core.framework.interface import Unit
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.due_times import DueTimes, earliest
 from scheduler_core.state.events import ClusterEvent
 
 FLUSH_AFTER_SECONDS: Final = 300.0
@@ -71,8 +71,9 @@ class SchedulingQueue:
         self._active: UnitsInOrder = (
             ActiveQueue() if places is None else FairActiveQueue(places, self.units.get)
         )
-        self._backoff: list[tuple[float, int, str]] = []
-        self._due: list[tuple[float, int, str]] = []
+        # When the backoff, and when the wait of a unit ends, by its key.
+        self._backoffs: DueTimes[str] = DueTimes()
+        self._waits: DueTimes[str] = DueTimes()
         table = table or WaitingTable(NodesOfKinds(ChangeLog()))
         self.classes = ClassRequeuer(
             table, wakes, sort_key, self.activate, self._wait_on, self._class_of, self.units.get, places
@@ -168,6 +169,8 @@ class SchedulingQueue:
     def _leave(self, unit: QueuedUnit) -> None:
         self._gates.remove(unit)
         self.classes.leave(unit)
+        self._backoffs.drop(unit.key)
+        self._waits.drop(unit.key)
         unit.entry = -1
 
     def _enter(self, unit: QueuedUnit, part: Part, now: float, cause: str) -> int:
@@ -200,7 +203,7 @@ class SchedulingQueue:
         self._entries += 1
         unit.part, unit.entry, unit.entered = Part.UNSCHEDULABLE, self._entries, entered
         if unit.due < math.inf:
-            heapq.heappush(self._due, (unit.due, unit.entry, unit.key))
+            self._waits.put(unit.key, unit.due)
         self.classes.wait_on(unit, self._ready_at(unit), now)
 
     def activate(self, unit: QueuedUnit, now: float, cause: str = "ForceActivate") -> None:
@@ -215,8 +218,9 @@ class SchedulingQueue:
         ready = self._ready_at(unit) if unit.attempts else now
         if ready > now:
             if unit.part is Part.BACKOFF and unit.entry >= 0:
-                return  # Already there: frequent updates must not fill the heap.
-            heapq.heappush(self._backoff, (ready, self._enter(unit, Part.BACKOFF, now, cause), unit.key))
+                return
+            self._enter(unit, Part.BACKOFF, now, cause)
+            self._backoffs.put(unit.key, ready)
             return
         entry = self._enter(unit, Part.ACTIVE, now, cause)
         self._active.push((self._sort_key(unit), entry, unit.key))
@@ -271,12 +275,12 @@ class SchedulingQueue:
         unit.plugins, unit.failed_at = frozenset(plugins), now
         unit.failures += 1
         unit.since = now if unit.since is None else unit.since
-        entry = self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
+        self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
         self.classes.add(unit, traits or self.traits(unit), self._ready_at(unit), now)
         self.classes.release_class(unit)
         unit.due = due if due < now + self._flush_after else math.inf
         if unit.due < math.inf:
-            heapq.heappush(self._due, (due, entry, unit.key))
+            self._waits.put(unit.key, due)
 
     def retry(self, unit: QueuedUnit, now: float) -> None:
         """Requeue a unit that failed with an error after its backoff, without waiting for an event."""
@@ -284,9 +288,8 @@ class SchedulingQueue:
             return
         unit.failed_at = now
         # Never at once, whatever the backoff: a broken plugin would keep the scheduler busy.
-        ready = now + max(self.backoff(unit.attempts), _MIN_RETRY_SECONDS)
-        entry = self._enter(unit, Part.BACKOFF, now, "ScheduleAttemptFailure")
-        heapq.heappush(self._backoff, (ready, entry, unit.key))
+        self._enter(unit, Part.BACKOFF, now, "ScheduleAttemptFailure")
+        self._backoffs.put(unit.key, now + max(self.backoff(unit.attempts), _MIN_RETRY_SECONDS))
         self.classes.release_class(unit)
 
     def undone(self, uid: str, now: float) -> None:
@@ -313,13 +316,10 @@ class SchedulingQueue:
     def flush(self, now: float) -> None:
         """Requeue units whose backoff or wait is over, and units that no event has woken for five minutes."""
         self.classes.continue_attempts(now)
-        for heap, cause in ((self._backoff, "BackoffComplete"), (self._due, "TimeCome")):
-            while heap and heap[0][0] <= now:
-                _, entry, key = heapq.heappop(heap)
-                unit = self.units.get(key)
-                if unit is not None and unit.entry == entry:
-                    self.activate(unit, now, cause)
-        while self.classes.open_oldest(now, now - self._flush_after):
+        for times, cause in ((self._backoffs, "BackoffComplete"), (self._waits, "TimeCome")):
+            for key in times.take(now):
+                self.activate(self.units[key], now, cause)
+        while self.classes.open_oldest(now, self._flush_after):
             pass
 
     def order(self, unit: QueuedUnit) -> tuple[Any, ...]:
@@ -337,10 +337,9 @@ class SchedulingQueue:
 
     def next_time(self) -> float | None:
         """When `flush` has work next, or None."""
-        times = [heap[0][0] for heap in (self._backoff, self._due) if heap]
-        if (oldest := self.classes.waiting.oldest) is not None:
-            times.append(oldest.tried_at + self._flush_after)
-        return min(times, default=None)
+        oldest = self.classes.waiting.oldest
+        flush = oldest.tried_at + self._flush_after if oldest is not None else None
+        return earliest(self._backoffs.next_time(), self._waits.next_time(), flush)
 
     def count(self, part: Part) -> int:
         """The number of units in a part."""

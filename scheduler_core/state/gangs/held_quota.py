@@ -96,16 +96,13 @@ def _sums(ledger: QuotaLedger, quota: ElasticQuota) -> ResourceList:
 def review_holds(state: ClusterState, now: float) -> list[ClusterEvent]:
     """Begin and end the holds that are due; an event of its quota for each one that changed."""
     holds = state.gangs.quota_holds
-    if holds.quiet(now):
-        return []
     namespaces = set()
-    for key in sorted(holds.due(now)):
+    for key in sorted(holds.take_due(now)):
         hold = holds.holds.get(key)
         _review(state, key, now)
         after = holds.holds.get(key)
         if hold is not None and hold != after:
             namespaces.add(hold.namespace)
-    holds.touched.clear()
     return [ClusterEvent(EventKind.QUOTA, namespace=namespace) for namespace in sorted(namespaces)]
 
 
@@ -143,7 +140,7 @@ def _begin(state: ClusterState, gang: Gang, held: ResourceList, now: float) -> N
             holds.rest(space, moment + seconds)
     # A rest does not end the hold of another group, so a new process continues that as well.
     goes_on = told is not None and told.status == "True"
-    if not goes_on and holds.rests.get(space, 0.0) > now:
+    if not goes_on and (holds.rests.get(space) or 0.0) > now:
         return
     holds.begin(gang.key, QuotaHold(space, since, since + seconds, held))
     if since + seconds <= now:

@@ -8,11 +8,12 @@ See docs/gangs.md#quota-that-is-held.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.state.due_times import DueTimes, earliest
 from scheduler_core.state.gangs.kept_nodes import DEFAULT_LIMIT_SECONDS
 
 
@@ -40,7 +41,7 @@ class HeldShare(NamedTuple):
 class QuotaHolds:
     """Holds by the key of the group. `limit` is in seconds.
 
-    `touched` are groups to review, `changed` those whose hold changed, for their conditions; both are for
+    `touched` are groups to review; `changed` are those whose hold changed, for their conditions, and for
     others to clear. `begun` counts holds that began or changed their amounts. `shares` caches what groups
     need until their pods change. `ended` are the times at which groups reached their limit, `rests` the times
     until which namespaces begin no hold. `faulty` are groups whose last cycle found a fault that somebody
@@ -49,15 +50,21 @@ class QuotaHolds:
 
     def __init__(self) -> None:
         self.limit = DEFAULT_LIMIT_SECONDS
-        self.holds: dict[str, QuotaHold] = {}
+        self._holds: dict[str, QuotaHold] = {}
         self.touched: set[str] = set()
         self.changed: set[str] = set()
         self.begun = 0
         self.shares: dict[str, HeldShare] = {}
         self.ended: dict[str, float] = {}
-        self.rests: dict[str, float] = {}
+        self.rests: DueTimes[str] = DueTimes()
         self.faulty: set[str] = set()
         self._asking: dict[str, str] = {}
+        self._ends: DueTimes[str] = DueTimes()
+
+    @property
+    def holds(self) -> Mapping[str, QuotaHold]:
+        """The holds of now, by group."""
+        return self._holds
 
     def put(self, gang: Gang) -> None:
         """A group was added or changed."""
@@ -88,14 +95,16 @@ class QuotaHolds:
 
     def begin(self, key: str, hold: QuotaHold) -> None:
         """A hold begins, or its amounts change."""
-        self.holds[key] = hold
+        self._holds[key] = hold
+        self._ends.put(key, hold.until)
         self.begun += 1
         self.ended.pop(key, None)
         self.changed.add(key)
 
     def end(self, key: str, now: float, *, in_vain: bool) -> None:
         """A hold ends; the namespace rests if its group did not start."""
-        hold = self.holds.pop(key)
+        hold = self._holds.pop(key)
+        self._ends.drop(key)
         self.changed.add(key)
         if not in_vain:
             return
@@ -106,23 +115,16 @@ class QuotaHolds:
 
     def rest(self, namespace: str, until: float) -> None:
         """No hold begins in a namespace before a time."""
-        self.rests[namespace] = max(until, self.rests.get(namespace, 0.0))
+        self.rests.put(namespace, max(until, self.rests.get(namespace) or 0.0))
 
-    def due(self, now: float) -> set[str]:
-        """Groups to review: touched ones, holds at their end, and groups whose namespace has rested."""
-        found = self.touched | {key for key, hold in self.holds.items() if hold.until <= now}
-        rested = {namespace for namespace, until in self.rests.items() if until <= now}
-        if rested:
+    def take_due(self, now: float) -> set[str]:
+        """Take the groups to review: touched ones, holds at their end, those whose namespace has rested."""
+        found = self.touched.union(self._ends.take(now))
+        self.touched.clear()
+        if rested := set(self.rests.take(now)):
             found |= {key for key, namespace in self._asking.items() if namespace in rested}
-            for namespace in rested:
-                del self.rests[namespace]
         return found
 
     def next_time(self) -> float | None:
-        """When the next hold or rest ends, or None."""
-        times = [*(hold.until for hold in self.holds.values()), *self.rests.values()]
-        return min(times, default=None)
-
-    def quiet(self, now: float) -> bool:
-        """Whether there is nothing to review."""
-        return not self.touched and (not self._asking or (self.next_time() or math.inf) > now)
+        """When the next hold ends, or the next rest that a group may wait for; or None."""
+        return earliest(self._ends.next_time(), self.rests.next_time() if self._asking else None)

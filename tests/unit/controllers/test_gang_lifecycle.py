@@ -85,6 +85,7 @@ def test_an_eviction_without_effect_is_asked_for_again() -> None:
     setting.state.remove_pod("p2")
     assert len(setting.writes()) == 3
     setting.put("p0", deleting=True)
+    assert setting.writes() == []
     due = setting.lifecycle.next_time(setting.state)
     assert due == 130.0
     (again,) = setting.lifecycle.reconcile(setting.state, due)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
-from scheduler_core.controllers.pacing import MOST_AT_ONCE, RecentWrites, portion
+from scheduler_core.controllers.pacing import MOST_AT_ONCE, Portions, RecentWrites
 from scheduler_core.controllers.quota_status import QuotaStatus
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_group, make_pod, make_quota
@@ -13,9 +13,20 @@ MANY = 3 * MOST_AT_ONCE
 
 def test_the_first_of_those_that_are_due_are_taken_out() -> None:
     dirty = {f"{number:04}" for number in range(MANY)}
-    odd = portion(dirty, lambda key: int(key) % 2 == 1)
+    portions = Portions(lambda key: 7.0 if int(key) % 2 == 1 else 9.0)
+    odd = portions.take(dirty, 8.0)
     assert odd == [f"{number:04}" for number in range(1, 2 * MOST_AT_ONCE, 2)]
     assert len(dirty) == MANY - MOST_AT_ONCE
+
+
+def test_the_next_time_of_what_is_left_moves_as_long_as_portions_are_taken() -> None:
+    dirty = {f"{number:04}" for number in range(MANY)}
+    portions = Portions()
+    assert portions.next_time(dirty) == 0.0
+    portions.take(dirty, 8.0)
+    assert (portions.next_time(dirty), portions.next_time(set())) == (8.0, None)
+    later = Portions(lambda key: 9.0)
+    assert (later.take(dirty, 8.5), later.next_time(dirty)) == ([], 9.0)
 
 
 def test_however_much_has_changed_a_controller_looks_at_a_portion_and_comes_back_at_once() -> None:
@@ -29,7 +40,7 @@ def test_however_much_has_changed_a_controller_looks_at_a_portion_and_comes_back
         for _ in range(3):
             patches.append(len(controller.reconcile(state, 7.0)))
             dues.append(controller.next_time(state))
-        assert dues == [0.0, 0.0, None]
+        assert dues == [7.0, 7.0, None]
         if not isinstance(controller, GangLifecycle):
             assert patches == [MOST_AT_ONCE] * 3
 
