@@ -31,7 +31,7 @@ from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.lease import LeaderElector, LeaseTimes
 from scheduler_core.logs import fields
 from scheduler_core.model.kinds import NODES
-from scheduler_core.model.names import SERVES_ANNOTATION
+from scheduler_core.model.names import SERVES_ANNOTATION, STUCK_ANNOTATION
 
 log = logging.getLogger(__name__)
 
@@ -140,13 +140,16 @@ class Run:
             election.resource_name,
             self.identity,
             times=LeaseTimes(election.lease_duration, election.renew_deadline, election.retry_period),
-            annotations={
-                SERVES_ANNOTATION: ",".join(profile.scheduler_name for profile in self._config.profiles)
-            },
+            annotations=self._annotations,
             on_started=self._lead,
             on_lost=lambda reason: self._signals.put(f"leadership lost: {reason}"),
             on_error=lambda error: log.warning("lease: %s", error),
         )
+
+    def _annotations(self) -> dict[str, str]:
+        """What the Lease tells of the leader."""
+        serves = ",".join(profile.scheduler_name for profile in self._config.profiles)
+        return {SERVES_ANNOTATION: serves, STUCK_ANNOTATION: ",".join(self.process.loop.schedule.stuck)}
 
     # The HTTP port
 

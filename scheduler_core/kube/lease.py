@@ -82,7 +82,8 @@ class LeaderElector:
 
     `run` blocks: it waits for the Lease, calls `on_started` once it leads, and calls `on_lost` and returns as
     soon as it no longer leads for certain. The process is expected to exit after `on_lost`. `stop` (from any
-    thread) makes `run` release the Lease and return without `on_lost`. `annotations` are set on the Lease.
+    thread) makes `run` release the Lease and return without `on_lost`. `annotations` gives those that each
+    write sets; an empty one is removed.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class LeaderElector:
         identity: str,
         *,
         times: LeaseTimes | None = None,
-        annotations: Mapping[str, str] | None = None,
+        annotations: Callable[[], Mapping[str, str]] = dict,
         on_started: Callable[[], None] = lambda: None,
         on_lost: Callable[[str], None] = lambda reason: None,
         on_error: Callable[[MusterError], None] = lambda error: None,
@@ -109,7 +110,7 @@ class LeaderElector:
         self._namespace = namespace
         self._name = name
         self._times = times
-        self._annotations = dict(annotations or {})
+        self._annotations = annotations
         self._on_started = on_started
         self._on_lost = on_lost
         self._on_error = on_error
@@ -301,9 +302,11 @@ class LeaderElector:
         }
 
     def _annotated(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        if not self._annotations:
+        own = self._annotations()
+        if not own:
             return metadata
-        return {**metadata, "annotations": {**(metadata.get("annotations") or {}), **self._annotations}}
+        others = {key: value for key, value in (metadata.get("annotations") or {}).items() if key not in own}
+        return {**metadata, "annotations": others | {key: value for key, value in own.items() if value}}
 
     def _spec(self, observed: _ObservedLease | None) -> dict[str, Any]:
         now = format_micro_time(self._wall())

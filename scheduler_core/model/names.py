@@ -165,6 +165,8 @@ SECONDS_AFTER_INITIALIZED_ANNOTATION: Final = (
 )
 # On the Lease of the scheduler: the schedulerNames that it serves, separated by commas.
 SERVES_ANNOTATION: Final = "muster.dev/serves"
+# On the same Lease: the parts of the leader's loop that are stuck, separated by commas; absent if none is.
+STUCK_ANNOTATION: Final = "muster.dev/stuck-parts"
 REPORTER_ANNOTATION: Final = "muster.dev/reported-by"
 SLO_CONFIG_NAMESPACE: Final = "koordinator-system"
 SLO_CONFIG_NAME: Final = "slo-controller-config"

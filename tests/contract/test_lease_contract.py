@@ -75,6 +75,7 @@ class Candidate:
         self, session: StagedSession, identity: str, wall: Callable[[], float], times: LeaseTimes = TIMES
     ) -> None:
         self.started = 0
+        self.annotations: dict[str, str] = {}
         self.lost: list[str] = []
         self.frozen = False
         self.session = session
@@ -86,6 +87,7 @@ class Candidate:
             "scheduler",
             identity,
             times=times,
+            annotations=lambda: dict(self.annotations),
             on_started=self._start,
             on_lost=self.lost.append,
             monotonic=self.clock,
@@ -320,6 +322,26 @@ def test_a_renewal_is_one_request(server: FaultServer, stage: Stage) -> None:
     before = len(server.requests)
     stage.clock.run(TIMES.retry * 6)
     assert {request.verb for request in server.requests[before:]} == {"PUT"}
+
+
+def test_a_renewal_says_what_is_true_now_and_leaves_annotations_of_others(
+    server: FaultServer, stage: Stage
+) -> None:
+    (first,) = stage(server.url)
+
+    def told() -> list[dict[str, str]]:
+        """The annotations of the renewals of the next seconds."""
+        before = len(server.requests)
+        stage.clock.run(TIMES.retry * 4)
+        renewals = (request for request in server.requests[before:] if request.verb == "PUT")
+        return [request.body["metadata"]["annotations"] for request in renewals]
+
+    first.annotations = {"muster.dev/serves": "a", "muster.dev/stuck-parts": "reports"}
+    assert told()[-1] == first.annotations
+    others = {"muster.dev/serves": "b", "muster.dev/stuck-parts": "reviews", "by": "somebody"}
+    server.put(*KEY)["metadata"]["annotations"] = others
+    first.annotations = {"muster.dev/serves": "a", "muster.dev/stuck-parts": ""}
+    assert {"muster.dev/serves": "a", "by": "somebody"} in told()
 
 
 @pytest.mark.parametrize(("duration", "deadline", "retry"), [(10, 10, 2), (15, 2, 2), (15, 10, 0)])

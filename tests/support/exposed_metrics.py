@@ -73,6 +73,7 @@ def _scheduler() -> str:
     metrics.decided([Evicted(_POD, _POD, "p", ""), Rejected(_POD, "p", "Unschedulable", "")], 1.0)
     metrics.bound(Placed(_POD, "n", "p", Bind("a", "p", "u", "n")), Timing(waited_for="quota"), 1.0)
     metrics.malformed("Pod")
+    metrics.part_stuck("reviews", stuck=True)
     metrics.write_failed("pods")
     extender = ExtenderMetrics(metrics.registry)
     extender.called("e", "filter", 1.0)

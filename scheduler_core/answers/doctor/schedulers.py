@@ -13,7 +13,13 @@ from scheduler_core.config.schema import ProfileConfig, SchedulerConfiguration
 from scheduler_core.model.conditions import find
 from scheduler_core.model.kinds import DEPLOYMENTS, LEASES
 from scheduler_core.model.meta import ApiObject, Raw, parse
-from scheduler_core.model.names import COSCHEDULING, QUOTA_ENFORCED, QUOTA_NO_PLUGIN, SERVES_ANNOTATION
+from scheduler_core.model.names import (
+    COSCHEDULING,
+    QUOTA_ENFORCED,
+    QUOTA_NO_PLUGIN,
+    SERVES_ANNOTATION,
+    STUCK_ANNOTATION,
+)
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.timestamps import epoch
 
@@ -21,17 +27,25 @@ from scheduler_core.model.timestamps import epoch
 LAPSED_DURATIONS: Final = 3
 # A scheduler tells that it enforces a new quota within this time.
 ENFORCED_SECONDS: Final = 10.0
+_STUCK: Final = (
+    "the other parts go on, and it is tried once a second; "
+    "report it with the log of the scheduler, and restart its pod"
+)
 _START: Final = "look at the log of the scheduler: without a leader nothing is scheduled"
 
 
 class Leader(msgspec.Struct, frozen=True):
-    """The Lease of a scheduler: `holder` is empty if it was released; `renewed` is None if it never was."""
+    """The Lease of a scheduler: `holder` is empty if it was released; `renewed` is None if it never was.
+
+    `stuck` are the parts of the leader's loop that are due and do nothing.
+    """
 
     key: str
     serves: tuple[str, ...]
     holder: str
     renewed: float | None
     duration: float
+    stuck: tuple[str, ...] = ()
 
     def lapsed(self, now: float) -> bool:
         """Whether nobody leads: it was released, or not renewed for long."""
@@ -52,10 +66,12 @@ class _LeaseWire(ApiObject, frozen=True):
 
 def _leader(wire: _LeaseWire) -> Leader:
     spec, meta = wire.spec, wire.metadata
-    serves = (meta.annotations or {}).get(SERVES_ANNOTATION, "")
-    names = tuple(name for name in serves.split(",") if name)
+    serves, stuck = (
+        tuple(name for name in (meta.annotations or {}).get(key, "").split(",") if name)
+        for key in (SERVES_ANNOTATION, STUCK_ANNOTATION)
+    )
     duration = float(spec.lease_duration_seconds or 15)
-    return Leader(meta.key, names, spec.holder_identity or "", epoch(spec.renew_time), duration)
+    return Leader(meta.key, serves, spec.holder_identity or "", epoch(spec.renew_time), duration, stuck)
 
 
 def parse_leader(raw: Raw) -> Leader:
@@ -64,7 +80,7 @@ def parse_leader(raw: Raw) -> Leader:
 
 
 def check_leaders(leaders: Iterable[Leader], now: float) -> list[HealthFinding]:
-    """Schedulers of Muster without a leader, and names that more than one scheduler serves."""
+    """Schedulers of Muster without a leader or with parts that are stuck, and names that two serve."""
     ours = [leader for leader in leaders if leader.serves]
     if not ours:
         problem = f"no Lease has the annotation {SERVES_ANNOTATION}"
@@ -78,6 +94,10 @@ def check_leaders(leaders: Iterable[Leader], now: float) -> list[HealthFinding]:
             age = "never" if leader.renewed is None else f"{now - leader.renewed:.0f} s ago"
             problem = f"{leader.holder} renewed it {age}, its duration is {leader.duration:.0f} s"
             found.append(HealthFinding("error", f"Lease {leader.key}", problem, _START))
+        elif leader.stuck:
+            names = ", ".join(leader.stuck)
+            problem = f"a part of the loop of {leader.holder} is due and does nothing: {names}"
+            found.append(HealthFinding("warning", f"Lease {leader.key}", problem, _STUCK))
     return found + _twice([leader for leader in ours if not leader.lapsed(now)])
 
 

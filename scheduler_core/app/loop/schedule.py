@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 from scheduler_core.logs import fields
 from scheduler_core.state.due_times import earliest
@@ -23,6 +23,12 @@ STUCK_TURNS: Final = 10
 FLOOR_SECONDS: Final = 1.0
 
 NextTime = Callable[[], float | None]
+
+
+class Report(Protocol):
+    """Is told whether a part is stuck."""
+
+    def __call__(self, part: str, /, *, stuck: bool) -> None: ...
 
 
 def _at_any_time() -> float:
@@ -63,7 +69,7 @@ class Schedule:
     `report` is told of each part whether it is stuck: when it is added, and when that changes.
     """
 
-    def __init__(self, report: Callable[[str, bool], None]) -> None:
+    def __init__(self, report: Report) -> None:
         self._report = report
         self._parts: dict[str, _Part] = {}
         self.stuck: tuple[str, ...] = ()
@@ -75,7 +81,7 @@ class Schedule:
         if name in self._parts:
             raise ValueError(f"the loop has two parts named {name!r}")
         self._parts[name] = _Part(next_time, not_before)
-        self._report(name, False)
+        self._report(name, stuck=False)
 
     def had_turn(self, names: Iterable[str], now: float) -> None:
         """Parts had their turn at a time: what was due then is done."""
@@ -91,7 +97,7 @@ class Schedule:
         moment = part.look()
         if part.is_stuck != before:
             self.stuck = tuple(name for name, part in self._parts.items() if part.is_stuck)
-            self._report(name, part.is_stuck)
+            self._report(name, stuck=part.is_stuck)
             if part.is_stuck:
                 text = "a part of the loop is stuck: it is due, and none of its turns changes that"
                 log.warning(text, extra=fields(part=name, due=part.left, turns=part.still))

@@ -75,6 +75,11 @@ class _OfQuotas:
         registry.register(self.waits)
 
 
+def _stuck_parts(registry: CollectorRegistry) -> Gauge:
+    what = "1 while a part of the scheduling loop is due, and none of its turns changes that; by part."
+    return Gauge("muster_stuck_part", what, ("part",), registry=registry)
+
+
 class SchedulerMetrics:
     """All metrics of one process, in their own registry. Methods may be called from any thread.
 
@@ -138,12 +143,7 @@ class SchedulerMetrics:
         self.slow_turns = Counter(
             "muster_slow_turns", "Turns of the scheduling loop that took more than 2 s.", **own
         )
-        self._stuck = Gauge(
-            "muster_stuck_part",
-            "1 while a part of the scheduling loop is due, and none of its turns changes that; by part.",
-            ("part",),
-            **own,
-        )
+        self._stuck = _stuck_parts(self.registry)
         self.oldest_event = Gauge(
             "muster_oldest_event_age_seconds",
             "Age of the oldest event that waits for the scheduling loop, in seconds.",
@@ -213,7 +213,7 @@ class SchedulerMetrics:
         """Export the waits of this reason before the first of them ends, for the same reason."""
         self._quotas.waits.of(namespace, waits_for)
 
-    def part_stuck(self, part: str, stuck: bool) -> None:
+    def part_stuck(self, part: str, *, stuck: bool) -> None:
         """Record whether a part of the scheduling loop is stuck."""
         self._stuck.labels(part).set(stuck)
 

@@ -16,10 +16,13 @@ class Parts:
     def __init__(self, *names: str, not_before: Callable[[], float] = lambda: 0.0) -> None:
         self.told: list[tuple[str, bool]] = []
         self.moments: dict[str, float | None] = dict.fromkeys(names)
-        self.schedule = Schedule(lambda name, stuck: self.told.append((name, stuck)))
+        self.schedule = Schedule(self.tell)
         for name in names:
             self.schedule.add(name, lambda name=name: self.moments[name], not_before)  # type: ignore[misc]
         self.told.clear()
+
+    def tell(self, part: str, *, stuck: bool) -> None:
+        self.told.append((part, stuck))
 
     def turn(self, now: float, *names: str) -> float | None:
         self.schedule.had_turn(names or self.moments, now)

@@ -21,7 +21,7 @@ from scheduler_core.model.admission_webhooks import (
     mutating_configuration,
     validating_configuration,
 )
-from scheduler_core.model.names import SERVES_ANNOTATION
+from scheduler_core.model.names import SERVES_ANNOTATION, STUCK_ANNOTATION
 from scheduler_core.model.timestamps import format_micro_time, format_time
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, pod_object, quota_object, refusal
 
@@ -374,6 +374,14 @@ LINES: list[tuple[str, Callable[[Api], Any], str]] = [
         "the leader does not renew",
         lambda api: api.objects.update(leases=[lease(time.time() - 600)]),
         "error:   leader: Lease muster-system/muster-scheduler: pod-1 renewed it 60",
+    ),
+    (
+        "a part of the leader is stuck",
+        lambda api: api.objects["leases"][0]["metadata"]["annotations"].update(
+            {STUCK_ANNOTATION: "GangBudgets,quota holds"}
+        ),
+        "warning: leader: Lease muster-system/muster-scheduler: a part of the loop of pod-1 is due and does "
+        "nothing: GangBudgets, quota holds; ",
     ),
     (
         "two schedulers serve a name",
