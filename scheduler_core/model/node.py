@@ -12,6 +12,8 @@ from scheduler_core.model.names import TAINT_UNSCHEDULABLE
 from scheduler_core.model.pods.affinity import NO_SCHEDULE, Taint
 from scheduler_core.model.resources import parse_resource_list
 
+# Set by Kubernetes where a kubelet has not reported for a while.
+UNREACHABLE_TAINT_KEY = "node.kubernetes.io/unreachable"
 UNSCHEDULABLE_TAINT = Taint(key=TAINT_UNSCHEDULABLE, effect=NO_SCHEDULE)
 
 

@@ -24,7 +24,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
-from scheduler_core.state.departing import ending_event, follow
+from scheduler_core.state.departing import ending_event, follow, follow_node
 from scheduler_core.state.displacements import Displacements
 from scheduler_core.state.events import ClusterEvent, EventKind, ended_without_node, node_changed
 from scheduler_core.state.extender_answers import ExtenderAnswers
@@ -333,7 +333,7 @@ class ClusterState:
         recharged = flavors.set(slot, flavors.of_labels(node)) and self._recharge(slot)
         if len(self.index) > known:
             self._recount_resources(frozenset(self.index.names[known:]))
-        events = node_changed(node, old)
+        events = [*node_changed(node, old), *follow_node(self, slot, old)]
         return [*events, ClusterEvent(EventKind.QUOTA)] if recharged else events
 
     def _recharge(self, slot: int) -> bool:
@@ -362,9 +362,10 @@ class ClusterState:
 
     def remove_node(self, name: str) -> list[ClusterEvent]:
         """A node is gone. Pods still on it keep counting in their quota until they are gone too."""
-        old = self.nodes.of_name(name)
+        old, slot = self.nodes.of_name(name), self.nodes.slot(name)
         self.nodes.remove(name)
-        return [ClusterEvent(EventKind.NODE_DELETE, old_node=old)]
+        left = follow_node(self, slot, old) if slot is not None else []
+        return [ClusterEvent(EventKind.NODE_DELETE, old_node=old), *left]
 
     def put_quota(self, quota: ElasticQuota) -> list[ClusterEvent]:
         """An ElasticQuota was added or changed. A change of the status alone produces no event."""

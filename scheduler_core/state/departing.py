@@ -1,9 +1,14 @@
-"""Pods that begin to leave within the limit, or are overdue, as time goes by (`placed/departures.py`)."""
+"""Pods that begin to leave within the limit, or no longer do, as time goes by and nodes come and go.
+
+Nobody ends a pod whose node is gone or unreachable: its room comes at no time that could be waited for,
+whatever its deletion says (`placed/departures.py` reads that).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduler_core.model.node import UNREACHABLE_TAINT_KEY, Node
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.placed.departures import can_end_sooner
@@ -13,42 +18,54 @@ if TYPE_CHECKING:
     from scheduler_core.state.cluster import ClusterState
 
 
+def ends_its_pods(node: Node | None) -> bool:
+    """Whether a node is there and, as far as its controller knows, has a kubelet that ends pods."""
+    return node is not None and all(taint.key != UNREACHABLE_TAINT_KEY for taint in node.taints)
+
+
 def follow(state: ClusterState, placement: Placement, now: float | None) -> None:
     """Mark a placed pod as leaving within the limit, or not, as it is seen at `now`."""
     pod, row = placement.pod, placement.row
-    if state.departures.leaves(pod, now):
+    # A pod without a grace period was deleted by nobody yet.
+    there = pod.ending_grace is None or ends_its_pods(state.nodes.nodes[placement.slot])
+    if state.departures.leaves(pod, now) and there:
         state.leaves(placement)
         return
-    state.table.put_late(row, can_end_sooner(pod, state.departures.limit))
+    state.table.put_late(row, there and can_end_sooner(pod, state.departures.limit))
     if state.table.leaving[row]:
         state.table.leaving[row] = False
         state.ledger.mark_staying(pod.namespace, pod.uid)
 
 
 def depart(state: ClusterState, now: float) -> list[ClusterEvent]:
-    """Bring up to date which pods leave within the limit. Call this regularly.
+    """Bring up to date which pods leave within the limit. Call this regularly. Gives their events."""
+    uids = state.departures.due(now)
+    return [event for uid in uids for event in _review(state, state.placed[uid], now)]
 
-    An event for each pod whose end came into sight, and two for each that is overdue.
-    """
-    events = []
-    for uid in state.departures.due(now):
-        placement = state.placed[uid]
-        pod, was_going = placement.pod, bool(state.table.leaving[placement.row])
-        follow(state, placement, now)
-        goes = bool(state.table.leaving[placement.row])
-        if goes == was_going:
-            continue
-        state.gangs.touch(pod)
-        events.append(ending_event(pod, goes=goes))
-        if not goes:
-            # Whoever waited for its room may take that of others.
-            borrows = EventKind.LOAN | EventKind.NOMINATION
-            events.append(ClusterEvent(borrows, namespace=pod.namespace))
-    return events
+
+def follow_node(state: ClusterState, slot: int, old: Node | None) -> list[ClusterEvent]:
+    """The events of pods that leave from now on, or no longer, since the node of a slot came or went."""
+    if ends_its_pods(old) == ends_its_pods(state.nodes.nodes[slot]):
+        return []
+    placements = [state.placed[uid] for uid in list(state.nodes.pods[slot])]
+    return [event for placement in placements for event in _review(state, placement, None)]
+
+
+def _review(state: ClusterState, placement: Placement, now: float | None) -> list[ClusterEvent]:
+    pod, was_going = placement.pod, bool(state.table.leaving[placement.row])
+    follow(state, placement, now)
+    goes = bool(state.table.leaving[placement.row])
+    if goes == was_going:
+        return []
+    state.gangs.touch(pod)
+    if goes:
+        return [ending_event(pod, goes=True)]
+    # Whoever waited for its room may take that of others.
+    borrows = EventKind.LOAN | EventKind.NOMINATION
+    return [ending_event(pod, goes=False), ClusterEvent(borrows, namespace=pod.namespace)]
 
 
 def ending_event(pod: Pod, *, goes: bool) -> ClusterEvent:
     """A pod ends; `goes`: and from now on it leaves within the limit."""
-    return ClusterEvent(
-        EventKind.POD_UPDATE | EventKind.POD_LEAVING if goes else EventKind.POD_UPDATE, pod=pod
-    )
+    what = EventKind.POD_UPDATE | EventKind.POD_LEAVING if goes else EventKind.POD_UPDATE
+    return ClusterEvent(what, pod=pod)

@@ -2,8 +2,7 @@
 
 A reclaim gives its victims at most `limit` seconds to end. So whoever waits for a pod that leaves within the
 limit waits no longer than for a victim of its own. Room that comes later is not room that comes: such a pod
-counts as any pod that runs, until the limit is all that it has left. Nor is a pod awaited that should have
-been gone for as long as the limit: its node may be gone, or its kubelet.
+counts as any pod that runs, until the limit is all that it has left.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
 from scheduler_core.model.names import EVICTION_GRACE_LIMIT_SECONDS
 from scheduler_core.model.pods.pod import Pod
@@ -21,33 +20,17 @@ from scheduler_core.model.pods.pod import Pod
 _MOST_COUNTED_SECONDS: Final = (2**63 - 1) // 10**9
 
 
-class Departure(NamedTuple):
-    """A pod that ends counts as leaving from `begins` on, before `overdue`; seconds since the epoch."""
+def leaves_from(pod: Pod, limit: int) -> float:
+    """Since when a terminating pod counts as leaving, in seconds since the epoch: `limit` before its end.
 
-    begins: float
-    overdue: float
-
-    def leaves(self, now: float) -> bool:
-        """Whether the pod leaves within the limit, as far as it is known at `now`."""
-        return self.begins <= now < self.overdue
-
-
-def ends_at(pod: Pod) -> float:
-    """When a terminating pod must have ended, in seconds since the epoch; infinite if nobody can tell."""
-    if pod.deleted is None or (pod.ending_grace or 0) > _MOST_COUNTED_SECONDS:
-        return inf
-    return pod.deleted
-
-
-def departure_of(pod: Pod, limit: int) -> Departure:
-    """The departure of a terminating pod; `limit` in seconds.
-
-    No server stores a deletion without a grace period: whoever writes one down means a pod that leaves.
+    Infinite if nobody can tell its end. No server stores a deletion without a grace period: whoever writes
+    one down means a pod that leaves.
     """
+    if pod.deleted is None:
+        return inf
     if pod.ending_grace is None:
-        return Departure(-inf, inf)
-    end = ends_at(pod)
-    return Departure(end - limit, end + limit)
+        return -inf
+    return inf if pod.ending_grace > _MOST_COUNTED_SECONDS else pod.deleted - limit
 
 
 def can_end_sooner(pod: Pod, limit: int) -> bool:
@@ -58,68 +41,60 @@ def can_end_sooner(pod: Pod, limit: int) -> bool:
     return pod.terminating and pod.ending_grace is not None and pod.ending_grace > limit
 
 
-class _Known(NamedTuple):
-    """A departure, and the deletion that it was made of: its moment and its grace period."""
-
-    departure: Departure
-    deleted: float | None
-    grace: int | None
-
-
 class Departures:
-    """The departures of placed pods by uid, and the moments at which they begin or are overdue.
+    """The placed pods that end later than the limit, and those that were evicted here, by uid.
 
-    `limit`: seconds (`evictionGraceLimitSeconds` of CapacityScheduling).
+    `limit`: seconds (`evictionGraceLimitSeconds` of CapacityScheduling). `now`: the latest that was told.
     """
 
     def __init__(self) -> None:
         self.limit = EVICTION_GRACE_LIMIT_SECONDS
-        self._known: dict[str, _Known] = {}
+        self.now: float | None = None
+        self._later: dict[str, float] = {}
         self._evicted: set[str] = set()
         self._moments: list[tuple[float, str]] = []
 
     def leaves(self, pod: Pod, now: float | None) -> bool:
-        """Whether a placed pod, as seen at `now`, leaves within the limit. None: it does if it terminates."""
-        uid = pod.uid
-        if not pod.terminating or now is None:
-            return pod.terminating or uid in self._evicted
-        known = self._known.get(uid)
-        if known is None or (known.deleted, known.grace) != (pod.deleted, pod.ending_grace):
-            departure = departure_of(pod, self.limit)
-            if uid in self._evicted:
-                # Decided here: it goes, whatever the clocks of scheduler and API server make of its deletion.
-                departure = Departure(-inf, max(departure.overdue, now + self.limit))
-            known = self._known[uid] = _Known(departure, pod.deleted, pod.ending_grace)
-            for moment in departure:
-                if now < moment < inf:
-                    heapq.heappush(self._moments, (moment, uid))
-        return known.departure.leaves(now)
+        """Whether a placed pod, as seen at `now`, leaves within the limit. None: now as it was told last.
+
+        Whoever was evicted here does, whatever the clocks of scheduler and API server make of its deletion.
+        """
+        self.now = now = self.now if now is None else now
+        if pod.uid in self._evicted or not pod.terminating:
+            return pod.uid in self._evicted
+        begins = leaves_from(pod, self.limit)
+        if now is None or begins <= now:
+            self._later.pop(pod.uid, None)
+            return True
+        if self._later.get(pod.uid) != begins:
+            self._later[pod.uid] = begins
+            if begins < inf:
+                heapq.heappush(self._moments, (begins, pod.uid))
+        return False
 
     def evicted(self, uid: str) -> None:
         """The eviction of a pod was decided: it leaves from now on."""
+        self.forget(uid)
         self._evicted.add(uid)
-        self._known.pop(uid, None)
 
     def forget(self, uid: str) -> None:
         """A pod is gone, or its eviction failed."""
         self._evicted.discard(uid)
-        self._known.pop(uid, None)
+        self._later.pop(uid, None)
 
     def due(self, now: float) -> Iterator[str]:
-        """Pods (uids) whose departure begins or is overdue at `now`, since the last call."""
-        while self._next() <= now:
-            yield heapq.heappop(self._moments)[1]
+        """Pods (uids) that leave from `now` on, since the last call."""
+        self.now = now
+        while (moment := self.next_time()) is not None and moment <= now:
+            _, uid = heapq.heappop(self._moments)
+            del self._later[uid]
+            yield uid
 
     def next_time(self) -> float | None:
-        """The next moment at which a departure begins or is overdue."""
-        moment = self._next()
-        return moment if moment < inf else None
-
-    def _next(self) -> float:
+        """The next moment from which on a pod leaves."""
         while self._moments:
             moment, uid = self._moments[0]
-            known = self._known.get(uid)
-            if known is not None and moment in known.departure:
+            if self._later.get(uid) == moment:
                 return moment
             heapq.heappop(self._moments)
-        return inf
+        return None

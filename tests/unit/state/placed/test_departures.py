@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 import pytest
 
+from scheduler_core.model.node import UNREACHABLE_TAINT_KEY
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.quota.fair_shares import share_of
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.departing import depart
-from scheduler_core.state.events import EventKind
-from scheduler_core.state.placed.departures import Departures, can_end_sooner, departure_of, ends_at
+from scheduler_core.state.events import ClusterEvent, EventKind
+from scheduler_core.state.placed.departures import Departures, can_end_sooner, leaves_from
 from tests.support.builders import make_node, make_pod, make_quota
 
 NOW = 1_000_000.0
 LIMIT = 300
 TEN_YEARS = 315_360_000
+NODE = make_node("n").allocatable(cpu="4", pods=10)
+GOES = EventKind.POD_UPDATE | EventKind.POD_LEAVING
+FREE = EventKind.LOAN | EventKind.NOMINATION
 
 
 def ending(seconds: float, grace: int | None = 30) -> Pod:
@@ -37,25 +42,13 @@ def ending(seconds: float, grace: int | None = 30) -> Pod:
         pytest.param(TEN_YEARS, TEN_YEARS, False, id="in ten years"),
         pytest.param(-1, 2**63 - 1, False, id="a grace period so long that its end has wrapped around"),
         pytest.param(-1, 2**63, False, id="a grace period that no server stores"),
-        pytest.param(1 - LIMIT, 30, True, id="late, but not yet overdue"),
-        pytest.param(-LIMIT, 30, False, id="overdue"),
-        pytest.param(-TEN_YEARS, 30, False, id="overdue for long"),
+        pytest.param(-1, 30, True, id="it should be gone"),
         pytest.param(TEN_YEARS, None, True, id="no server stores a deletion without a grace period"),
     ],
 )
 def test_who_leaves_within_the_limit(seconds: float, grace: int | None, leaves: bool) -> None:
-    assert departure_of(ending(seconds, grace), LIMIT).leaves(NOW) is leaves
-
-
-@pytest.mark.parametrize(
-    ("seconds", "begins", "overdue"),
-    [
-        pytest.param(30, 30 - LIMIT, 30 + LIMIT, id="from the limit before its end to the limit after it"),
-        pytest.param(1_000, 1_000 - LIMIT, 1_000 + LIMIT, id="later than the limit"),
-    ],
-)
-def test_when_a_departure_begins_and_is_overdue(seconds: float, begins: float, overdue: float) -> None:
-    assert departure_of(ending(seconds), LIMIT) == (NOW + begins, NOW + overdue)
+    assert (leaves_from(ending(seconds, grace), LIMIT) <= NOW) is leaves
+    assert Departures().leaves(ending(seconds, grace), NOW) is leaves
 
 
 @pytest.mark.parametrize(
@@ -73,21 +66,20 @@ def test_who_can_end_sooner(grace: int | None, sooner: bool) -> None:
 
 
 def test_a_running_pod_does_not_end() -> None:
-    assert ends_at(make_pod("a/p").obj()) == inf
+    assert leaves_from(make_pod("a/p").obj(), LIMIT) == inf
+    assert not Departures().leaves(make_pod("a/p").obj(), NOW)
 
 
-def test_the_moments_of_a_departure_come_once_each() -> None:
+def test_a_pod_leaves_from_one_moment_on() -> None:
     out = Departures()
     pod = ending(1_000)
     assert not out.leaves(pod, NOW)
+    assert not out.leaves(pod, NOW + 1)
     assert out.next_time() == NOW + 700
     assert list(out.due(NOW + 699)) == []
     assert list(out.due(NOW + 700)) == ["p"]
-    assert out.leaves(pod, NOW + 700)
-    assert out.next_time() == NOW + 1_300
-    assert list(out.due(NOW + 5_000)) == ["p"]
-    assert not out.leaves(pod, NOW + 5_000)
-    assert out.next_time() is None
+    assert out.leaves(pod, None)
+    assert (out.next_time(), list(out.due(NOW + 5_000))) == (None, [])
 
 
 def test_nothing_is_due_for_a_pod_that_is_gone() -> None:
@@ -101,11 +93,11 @@ def test_a_shortened_grace_period_counts() -> None:
     out = Departures()
     assert not out.leaves(ending(TEN_YEARS, TEN_YEARS), NOW)
     assert out.leaves(ending(LIMIT, LIMIT), NOW)
-    assert list(out.due(NOW + LIMIT + LIMIT)) == ["p"]
+    assert out.next_time() is None
 
 
 def test_who_was_evicted_here_leaves_whatever_the_clocks_say() -> None:
-    """The clock of the API server may be ahead, or was set back here."""
+    """The clock of the API server may be ahead, or that of the scheduler was set back."""
     out = Departures()
     out.evicted("p")
     assert out.leaves(make_pod("a/p").uid("p").obj(), NOW)
@@ -114,38 +106,60 @@ def test_who_was_evicted_here_leaves_whatever_the_clocks_say() -> None:
     assert not out.leaves(ending(7_200), NOW)
 
 
-def test_an_evicted_pod_is_overdue_no_sooner_than_the_limit_after_it_was_seen() -> None:
-    out = Departures()
-    out.evicted("p")
-    assert out.leaves(ending(-7_200), NOW)
-    assert out.leaves(ending(-7_200), NOW + LIMIT - 1)
-    assert not out.leaves(ending(-7_200), NOW + LIMIT)
+def marks(state: ClusterState) -> tuple[bool, bool, bool]:
+    """Whether the pod ends, leaves, and is late."""
+    table, row = state.table, state.placed["p"].row
+    assert (state.check(), table.leaving[row]) == ([], state.ledger.is_leaving("a", "p"))
+    return bool(table.ending[row]), bool(table.leaving[row]), bool(table.late[row])
 
 
-def test_a_state_tells_when_a_departure_begins_and_when_it_is_overdue() -> None:
+def test_a_state_tells_from_when_on_a_pod_leaves() -> None:
     state = ClusterState()
-    state.put_node(make_node("n").allocatable(cpu="4", pods=10).obj())
+    state.put_node(NODE.obj())
     state.put_pod(ending(1_000), NOW)
-    row = state.placed["p"].row
-
-    def marks() -> tuple[bool, bool, bool, bool]:
-        table = state.table
-        known = state.ledger.is_leaving("a", "p")
-        return bool(table.ending[row]), bool(table.leaving[row]), bool(table.late[row]), known
-
-    assert (marks(), depart(state, NOW)) == ((True, False, False, False), [])
+    assert (marks(state), depart(state, NOW)) == ((True, False, False), [])
     events = depart(state, NOW + 700)
-    assert (marks(), state.check()) == ((True, True, False, True), [])
-    assert [event.what for event in events] == [EventKind.POD_UPDATE | EventKind.POD_LEAVING]
+    assert (marks(state), [event.what for event in events]) == ((True, True, False), [GOES])
     assert depart(state, NOW + 701) == []
-    events = depart(state, NOW + 1_300)
-    assert (marks(), state.check()) == ((True, False, False, False), [])
-    assert [event.what for event in events] == [EventKind.POD_UPDATE, EventKind.LOAN | EventKind.NOMINATION]
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        pytest.param(lambda state: state.remove_node("n"), id="the node is gone"),
+        pytest.param(
+            lambda state: state.put_node(
+                make_node("n").allocatable(cpu="4", pods=10).taint(UNREACHABLE_TAINT_KEY).obj()
+            ),
+            id="its kubelet does not report",
+        ),
+    ],
+)
+def test_nobody_ends_a_pod_whose_node_is_lost(lose: Callable[[ClusterState], list[ClusterEvent]]) -> None:
+    state = ClusterState()
+    state.put_node(NODE.obj())
+    state.put_pod(ending(30), NOW)
+    assert marks(state) == (True, True, False)
+    _, *events = lose(state)
+    assert (marks(state), [event.what for event in events]) == (
+        (True, False, False),
+        [EventKind.POD_UPDATE, FREE],
+    )
+    _, *events = state.put_node(NODE.obj())
+    assert (marks(state), [event.what for event in events]) == ((True, True, False), [GOES])
+
+
+def test_pods_may_be_known_before_their_node() -> None:
+    state = ClusterState()
+    state.put_pod(ending(30), NOW)
+    assert marks(state) == (True, False, False)
+    state.put_node(NODE.obj())
+    assert marks(state) == (True, True, False)
 
 
 def test_a_refused_second_eviction_leaves_a_late_pod_as_it_was() -> None:
     state = ClusterState()
-    state.put_node(make_node("n").allocatable(cpu="4", pods=10).obj())
+    state.put_node(NODE.obj())
     state.put_pod(ending(TEN_YEARS, TEN_YEARS), NOW)
     table, row = state.table, state.placed["p"].row
     assert (table.leaving[row], table.late[row]) == (False, True)
@@ -165,7 +179,7 @@ def test_a_refused_second_eviction_leaves_a_late_pod_as_it_was() -> None:
 )
 def test_what_ends_later_counts_in_fair_shares(seconds: float, grace: int, share: int) -> None:
     state = ClusterState()
-    state.put_node(make_node("n").allocatable(cpu="4", pods=10).obj())
+    state.put_node(NODE.obj())
     quota = make_quota("a/quota").min(cpu="0").obj()
     state.put_quota(quota)
     state.put_quota(make_quota("b/quota").min(cpu="1").obj())
