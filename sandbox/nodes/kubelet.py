@@ -68,11 +68,12 @@ _POD_NETWORK = 244
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Future end of a pod's containers; `stopped` if the pod was deleted."""
+    """Future end of a pod's containers; `stopped` if the pod was deleted, with so many seconds of grace."""
 
     key: Key
     uid: str
     stopped: bool
+    grace: int = 0
 
 
 class Kubelet:
@@ -217,7 +218,8 @@ class Kubelet:
         meta = pod["metadata"]
         grace = meta.get("deletionGracePeriodSeconds") or 0
         seconds = min(pod_status.seconds_of(pod, pod_status.STOP_SECONDS) or 0.0, grace) / self._speed
-        end = _End(key, meta["uid"], stopped=True)
+        # A shorter grace period makes another end.
+        end = _End(key, meta["uid"], stopped=True, grace=grace)
         if seconds and self._due.get(key) != end:
             if self._scheduled.get(key) != end:
                 self._scheduled[key] = end

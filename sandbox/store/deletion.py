@@ -23,16 +23,17 @@ def marked(kind: ApiKind, obj: Obj, options: Obj) -> Obj | None:
     held = bool(finalizers) or bool(_namespace_finalizers(kind, obj))
     if not grace and not held:
         return None
-    meta = obj["metadata"]
+    meta, begun = obj["metadata"], now()
     if meta.get("deletionTimestamp"):
         remaining = meta.get("deletionGracePeriodSeconds") or 0
         if grace >= remaining and finalizers == (meta.get("finalizers") or []):
             return obj
         grace = min(grace, remaining)
+        begun = dt.datetime.fromisoformat(meta["deletionTimestamp"]) - _duration(remaining)
     result = with_meta(
         obj,
         finalizers=finalizers or None,
-        deletionTimestamp=rfc3339(now() + dt.timedelta(seconds=grace)),
+        deletionTimestamp=rfc3339(begun + _duration(grace)),
         deletionGracePeriodSeconds=grace,
     )
     if kind.generation and not meta.get("deletionTimestamp"):
@@ -40,6 +41,12 @@ def marked(kind: ApiKind, obj: Obj, options: Obj) -> Obj | None:
     if kind.storage == "namespaces":
         result["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
     return result
+
+
+def _duration(seconds: int) -> dt.timedelta:
+    """Seconds as a duration of Go: nanoseconds in an int64, which wrap around."""
+    nanoseconds = (seconds * 10**9 + 2**63) % 2**64 - 2**63
+    return dt.timedelta(microseconds=nanoseconds // 1000)
 
 
 def _finalizers(obj: Obj, options: Obj) -> list[str]:

@@ -199,9 +199,12 @@ def _grace(state: ClusterState, victim: Pod, why: str) -> int | None:
     """The seconds that a victim has to end; None: its own.
 
     Another quota waits for it no longer than the limit. Who makes room for its own pods waits as long as it
-    asked for.
+    asked for. A pod that ends already has the whole limit, however little its own grace period is.
     """
-    return None if why == EVICTED_BY_PRIORITY else min(victim.grace, state.departures.limit)
+    if why == EVICTED_BY_PRIORITY:
+        return None
+    limit = state.departures.limit
+    return limit if victim.terminating else min(victim.grace, limit)
 
 
 def eviction_message(

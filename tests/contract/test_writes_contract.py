@@ -42,6 +42,14 @@ def test_an_eviction_marks_the_pod_and_deletes_it(server: FaultServer, client: C
         },
     }
     assert deleted.body["preconditions"] == {"uid": uid}
+    assert "gracePeriodSeconds" not in deleted.body, "the pod has its own"
+
+
+def test_an_eviction_may_say_how_long_the_pod_has(server: FaultServer, client: Client) -> None:
+    uid = pod(server)
+    client.write(Evict("a", "p", uid, "R", "m", 300))
+    _, deleted = server.requests
+    assert (deleted.body["preconditions"], deleted.body["gracePeriodSeconds"]) == ({"uid": uid}, 300)
 
 
 @pytest.mark.parametrize("uid", ["gone", "replaced"])

@@ -19,6 +19,8 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.placed.grid import EMPTY, PodGrid
 from scheduler_core.state.placed.levels import Levels
 
+# Later than every start, in seconds since the epoch; finite, so that it can be added up.
+_AFTER_ALL: Final = 2.0**40
 _OWN_PRIORITY: Final[Callable[[Pod], int]] = attrgetter("priority")
 
 
@@ -105,9 +107,9 @@ class PodTable:
         saved = checkpointed_at(pod.annotations)
         if saved is not None:
             self.checkpoints, since = True, max(start, saved)
-        if cells.late[row] and pod.deleted is not None:
+        if cells.late[row]:
             # Its work is lost anyhow: it goes before others that mean as much.
-            since = max(since, pod.deleted)
+            since = _AFTER_ALL
         cells.start[row], cells.since[row] = start, since
 
     def add_all(self, pods: Sequence[Pod], slots: Int32, requests: Int64) -> int:

@@ -290,9 +290,9 @@ def test_a_binding_that_was_not_confirmed_is_read() -> None:
 )
 def test_an_eviction_that_was_not_taken_is_reported(error: MusterError | None, reported: int) -> None:
     rig = Rig(Server([error]))
-    decision = Evicted(POD.obj(), make_pod("a/q").obj(), "own", "make room")
+    decision = Evicted(POD.obj(), make_pod("a/q").obj(), "own", "make room", grace=300)
     rig.dispatcher.submit(decision)
-    assert rig.server.written == [Evict("a", "p", "p", "PreemptionByScheduler", "make room")]
+    assert rig.server.written == [Evict("a", "p", "p", "PreemptionByScheduler", "make room", 300)]
     assert [item.decision for item in rig.reported if isinstance(item, EvictFailed)] == [decision] * reported
     assert rig.said == (["Preempted"] if error is None else [])
     assert failures(rig) == ({"pods": 1.0} if reported else {})

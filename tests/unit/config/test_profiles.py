@@ -207,6 +207,7 @@ profiles:
         ("{borrowing: {order: FairShare}}", "borrowing.order", '"FirstCome"', "FairShare"),
         ("{borrowing: {preemption: FairShare}}", "borrowing.preemption", '"Never"', "FairShare"),
         ("{borrowing: {historyHalfLife: 24h}}", "borrowing.historyHalfLife", '"0s"', "24h0m0s"),
+        ("{evictionGraceLimitSeconds: 60}", "evictionGraceLimitSeconds", "300", "60"),
     ],
 )
 def test_rules_among_quotas_that_differ_between_profiles_stop_the_start(

@@ -96,6 +96,41 @@ def test_victims_go_and_the_pod_waits_for_their_node() -> None:
     assert setting.state.table.leaving[setting.state.placed["v"].row]
 
 
+TEN_YEARS = 315_360_000
+
+
+@pytest.mark.parametrize(
+    ("namespace", "own", "ending", "sent"),
+    [
+        pytest.param("b", TEN_YEARS, None, 300, id="another quota's pod has the limit"),
+        pytest.param("b", 2**63, None, 300, id="whatever it asks for"),
+        pytest.param("b", 60, None, 60, id="or less, if that is its own"),
+        pytest.param("b", None, None, 30, id="or what Kubernetes gives a pod that does not say"),
+        pytest.param("b", 0, None, 0, id="a pod that asks for nothing gets nothing"),
+        pytest.param("b", -5, None, 1, id="negative is 1, as for the API server"),
+        pytest.param("b", 0, TEN_YEARS, 300, id="one that ends already has the whole limit"),
+        pytest.param("a", TEN_YEARS, None, None, id="one of the own quota keeps its own"),
+        pytest.param("free", TEN_YEARS, None, None, id="one without a quota keeps its own"),
+    ],
+)
+def test_how_long_a_victim_has_to_end(
+    namespace: str, own: int | None, ending: int | None, sent: int | None
+) -> None:
+    setting = Setting()
+    for name in ("a", "b"):
+        setting.made.put(make_quota(f"{name}/quota").min(cpu=1))
+    victim = make_pod(f"{namespace}/w").uid("w").requests(cpu=1).on("n0")
+    if own is not None:
+        victim.spec(terminationGracePeriodSeconds=own)
+    if ending is not None:
+        victim.deleting(float(TEN_YEARS)).meta["deletionGracePeriodSeconds"] = ending
+    setting.made.put(victim)
+    found = PostFilterResult(SUCCESS, "n0", (victim.obj(),))
+    pod = make_pod("a/p").uid("p").requests(cpu=3)
+    decisions, _ = rejected(setting.state, setting.profile, setting.attempt(pod, REFUSED, found=found))
+    assert [item.grace for item in decisions if isinstance(item, Evicted)] == [sent]
+
+
 @pytest.mark.parametrize(
     ("leaves", "node"),
     [

@@ -402,3 +402,25 @@ def test_rules_among_borrowers() -> None:
         ("borrowing.preemption", "NotSupported"),
         ("borrowing.historyHalfLife", "Invalid"),
     ]
+
+
+@pytest.mark.parametrize("seconds", [1, 300, 31_536_000])
+def test_how_long_a_victim_may_have(seconds: int) -> None:
+    args = read("CapacityScheduling", {"evictionGraceLimitSeconds": seconds})
+    assert isinstance(args, CapacitySchedulingArgs)
+    assert args.eviction_grace_limit_seconds == seconds
+    assert problems("CapacityScheduling", {"evictionGraceLimitSeconds": seconds}) == []
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        pytest.param(0, id="no grace period would end pods without their kubelets"),
+        pytest.param(-1, id="negative"),
+        pytest.param(31_536_001, id="more than a year"),
+        pytest.param(2**63 - 1, id="for ever"),
+    ],
+)
+def test_a_limit_that_makes_no_sense(seconds: int) -> None:
+    given = {"evictionGraceLimitSeconds": seconds}
+    assert problems("CapacityScheduling", given) == [("evictionGraceLimitSeconds", "Invalid")]

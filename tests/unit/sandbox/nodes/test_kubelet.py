@@ -166,6 +166,26 @@ def test_an_annotation_makes_a_pod_slow_to_stop() -> None:
     asyncio.run(scenario())
 
 
+def test_a_shorter_grace_period_ends_a_slow_pod_sooner() -> None:
+    async def scenario() -> None:
+        async with world(nodes=1) as cluster:
+            await cluster.pod(
+                "a",
+                node="node-0",
+                meta={"annotations": {STOP_SECONDS: "3600"}},
+                terminationGracePeriodSeconds=3600,
+            )
+            await until(lambda: phase(cluster, "a") == "Running")
+            await cluster.delete(PODS, "a")
+            # The kubelet handles pods in turn: it has seen the first deletion when the next pod runs.
+            await cluster.pod("b", node="node-0")
+            await until(lambda: phase(cluster, "b") == "Running")
+            await cluster.delete(PODS, "a", gracePeriodSeconds=1)
+            await until(lambda: not cluster.exists(PODS, "a"))
+
+    asyncio.run(scenario())
+
+
 def test_a_deleted_pod_of_a_vanished_node_goes_too() -> None:
     async def scenario() -> None:
         async with world(nodes=1) as cluster:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -231,6 +232,29 @@ def test_pod_deletion(registry: Registry, sentence: str, obj: Any, options: Any,
     run(registry.delete(PODS, "a", "p", options=options))
     left = registry.store.get(PODS, "a", "p")
     assert (left["metadata"]["deletionGracePeriodSeconds"] if left else None) == grace
+
+
+@pytest.mark.parametrize(
+    ("first", "asked", "left", "ends"),
+    [
+        pytest.param(3600, 300, 300, 300, id="a shorter grace period counts from the first deletion"),
+        pytest.param(300, 3600, 300, 300, id="a longer one changes nothing"),
+        pytest.param(2**63 - 1, 2**63 - 1, 2**63 - 1, -1, id="the longest wraps around"),
+        pytest.param(2**63 - 1, 300, 300, 300, id="the longest is shortened"),
+    ],
+)
+def test_a_pod_that_is_deleted_twice(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, first: int, asked: int, left: int, ends: int
+) -> None:
+    begins = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    run(registry.create(PODS, pod(nodeName="n", terminationGracePeriodSeconds=first)))
+    monkeypatch.setattr("sandbox.store.deletion.now", lambda: begins)
+    run(registry.delete(PODS, "a", "p", options={}))
+    monkeypatch.setattr("sandbox.store.deletion.now", lambda: begins + dt.timedelta(seconds=60))
+    run(registry.delete(PODS, "a", "p", options={"gracePeriodSeconds": asked}))
+    meta = registry.get(PODS, "a", "p")["metadata"]
+    assert meta["deletionGracePeriodSeconds"] == left
+    assert dt.datetime.fromisoformat(meta["deletionTimestamp"]) == begins + dt.timedelta(seconds=ends)
 
 
 def test_a_terminating_namespace_takes_nothing_new(registry: Registry) -> None:
