@@ -74,10 +74,10 @@ test-newest: $(READY) ## on the newest Python that the machine has or can instal
 test-bare: ## make demo and make test in a new clone, without kubectl, Helm and Go on PATH; half an hour
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; tests/bare/run "$$folder" demo test
 
-test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=, LEFT_OUT=
+test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=, LEFT_OUT=, PART=
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset $(filter kube-apiserver-%,$(SERVER))
 	@$(BIN)/python -m tests.tools.owner_crds >/dev/null
-	@$(TWICE) -n 4 tests/e2e tests/chart/live $(LEFT_OUT:%=--ignore=%) --server $(SERVER)
+	@MUSTER_SEARCH_PART=$(or $(PART),1) $(TWICE) -n 4 tests/e2e tests/chart/live $(LEFT_OUT:%=--ignore=%) --server $(SERVER)
 
 test-groups: $(READY) ## end-to-end tests of native groups on the newest kube-apiserver
 	@$(TOOLS) --link $(BIN) kubectl && $(TOOLS) etcd $(NEWEST)

@@ -24,7 +24,7 @@ def test_what_make_test_leaves_out_beside_the_smoke_tests_is_played_as_a_whole()
     assert set(smoke.FOLDERS) <= set(night.split())
     assert "tests/e2e" in stories.split()
     assert not [run for run in (night, stories) if re.search(rf"{smoke.OPTION}|not long", run)]
-    assert stages()["test-e2e"] == "make test-e2e SERVER=kube-apiserver LEFT_OUT=tests/e2e/sandbox"
+    assert stages()["test-e2e"] == "make test-e2e SERVER=kube-apiserver LEFT_OUT=tests/e2e/sandbox PART=4"
     assert "test-e2e SERVER=$(NEWEST) ||" in (ROOT / "Makefile").read_text()
     itself = ("tests/e2e/sandbox", *(f"tests/e2e/{name}" for name in SANDBOX_ONLY))
     ours = shlex.split(stages()["test-sandbox"])
