@@ -42,12 +42,19 @@ profiles:
 """
 
 
+def of(kind: str, namespace: str, name: str) -> dict[str, Any]:
+    return {"kind": kind, "metadata": {"namespace": namespace, "name": name}}
+
+
 def made(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "muster.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def of(kind: str, namespace: str, name: str) -> dict[str, Any]:
-    return {"kind": kind, "metadata": {"namespace": namespace, "name": name}}
+# What worlds do not have: the only group above their quotas, and the only flavor.
+BESIDE: Final = (
+    made("QuotaGroup", "all", min={}),
+    made("QuotaFlavor", "first", resource="x/gpu", nodeSelector={"zone": "z1"}),
+)
 
 
 class Ends:
@@ -82,12 +89,13 @@ class Ends:
         self.rest()
 
     def delete_all(self) -> None:
-        """Delete each object, two in a minute, and let all that was begun come to its end."""
-        for number, key in enumerate(self.dice.sample(keys := self.cluster.objects.keys(), len(keys))):
+        """Delete each object, at once, after a moment or after a minute, and let all come to its end."""
+        keys = self.cluster.objects.keys()
+        for key in self.dice.sample(keys, len(keys)):
             if (obj := self.cluster.get(*key)) is not None:
                 self.after = f"{obj['kind']} {key[1]}/{key[2]} was deleted"
                 self.cluster.delete(obj)
-                self.rest(QUIET_SECONDS if number % 2 else 0.0)
+                self.rest(self.dice.choice((0.0, 0.0, 0.5, QUIET_SECONDS)))
         self.rest(PATIENCE_SECONDS)
         self.turns = 0
         self.rest(QUIET_SECONDS)
@@ -136,8 +144,8 @@ def test_the_loop_rests_when_the_objects_of_a_world_go(seed: int) -> None:
     world, _ = live(seed, judged=False)
     without = configuration(topology=bool(world.get("topology")), fair=bool(world.get("fair")))
     ends = Ends(LoopCluster(load_config(without + BUDGETS_ON), START), seed)
-    for obj in world["objects"]:
-        ends.cluster.create(obj)
+    for obj in (*BESIDE, *world["objects"]):
+        _create(ends.cluster, obj)
     ends.rest()
     for number, step in enumerate(world["steps"]):
         ends.after = f"step {number}"
@@ -162,7 +170,13 @@ def _play(cluster: LoopCluster, step: dict[str, Any]) -> None:
             cluster.update(item)
     for item in step.get("create", ()):
         if cluster.get(*key_of(item)) is None:
-            cluster.create(item)
+            _create(cluster, item)
+
+
+def _create(cluster: LoopCluster, obj: dict[str, Any]) -> None:
+    """Create an object of a world, a quota below the group of all."""
+    below = {"metadata": {"labels": {"muster.dev/quota-group": "all"}}}
+    cluster.create(merge_patch(copy.deepcopy(obj), below) if obj["kind"] == "ElasticQuota" else obj)
 
 
 def test_a_deleted_group_that_held_quota_lets_the_loop_sleep() -> None:

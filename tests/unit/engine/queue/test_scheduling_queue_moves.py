@@ -237,6 +237,16 @@ def test_all_that_events_forgot_are_flushed_the_oldest_first() -> None:
     assert (setting.popped(300.0), setting.popped(301.0)) == (["p"], ["q"])
 
 
+def test_a_flush_is_done_when_it_is_said_to_be_due() -> None:
+    # 28.2 + 300.0 - 300.0 is less than 28.2: a flush that computes the difference would stay due.
+    setting = Setting()
+    setting.put("p", 28.2)
+    setting.fail("p", 28.2)
+    due = setting.queue.next_time()
+    assert due is not None
+    assert setting.popped(due) == ["p"]
+
+
 def test_the_first_failure_is_remembered_and_attempts_are_counted() -> None:
     setting = Setting()
     setting.put("p", 1.0)
