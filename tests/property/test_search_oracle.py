@@ -59,7 +59,11 @@ class Harder(World):
         return super().used(namespace, gone | self.leaving(), r)
 
     def candidates(self) -> list[Runs]:
-        return [pod for pod in super().candidates() if pod.name not in self.going]
+        found = {pod.name for pod in super().candidates()}
+        for _, members in self.gangs.values():
+            # Who uses nothing that its quota borrows may go with its gang.
+            found |= members if members & found else set()
+        return [pod for pod in self.running if pod.name in found - self.going]
 
     def domain(self, node: str) -> str:
         return self.zones[node] if self.avoids == LABEL_ZONE else node
@@ -101,10 +105,16 @@ class Harder(World):
         units = self.units(gone)
         for name in {pod.namespace for pod in gone}:
             own = frozenset(pod for pod in gone if pod.namespace == name)
-            lasts = [unit for unit in units if unit & own]
-            if not any(self.loan(name, own - last, r) > 0 for last in lasts for r in (0, 1)):
+            theirs = [unit for unit in units if unit & own]
+            if not all(self.uses_borrowed(unit, name, NONE) for unit in theirs):
+                return False
+            if not any(self.uses_borrowed(last, name, own - last) for last in theirs):
                 return False
         return True
+
+    def uses_borrowed(self, unit: frozenset[Runs], namespace: str, gone: frozenset[Runs]) -> bool:
+        """Whether those who go together use something that their quota borrows once others are gone."""
+        return any(sum(pod.sizes[r] for pod in unit) and self.loan(namespace, gone, r) > 0 for r in (0, 1))
 
     @property
     def anywhere(self) -> bool:

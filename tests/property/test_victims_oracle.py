@@ -139,17 +139,19 @@ class World:
                 for pod in self.running
                 if pod.namespace in self.mins
                 and pod.namespace != self.namespace
-                and any(self.loan(pod.namespace, frozenset(), r) > 0 for r in (0, 1))
+                and any(pod.sizes[r] and self.loan(pod.namespace, frozenset(), r) > 0 for r in (0, 1))
             ]
         return [p for p in self.running if p.namespace == self.namespace and p.priority < self.priority]
 
     def lawful(self, gone: frozenset[Runs]) -> bool:
-        """Whether one victim of each quota can be the last, and its quota still borrows then."""
+        """Whether one victim of each quota can be the last, and its quota still borrows then what it uses."""
         if not self.reclaims:
             return True
         for name in {pod.namespace for pod in gone}:
             own = frozenset(pod for pod in gone if pod.namespace == name)
-            if not any(self.loan(name, own - {last}, r) > 0 for last in own for r in (0, 1)):
+            if not any(
+                last.sizes[r] and self.loan(name, own - {last}, r) > 0 for last in own for r in (0, 1)
+            ):
                 return False
         return True
 

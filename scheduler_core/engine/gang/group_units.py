@@ -124,7 +124,7 @@ def _together(state: ClusterState, eligible: Bool, whole: Collection[str]) -> tu
 
 
 def _reclaimable(table: PodTable, units: Units, loans: Loans, contended: Bool) -> Units:
-    """Units by the stages of a reclaim, each while its quota is over its min."""
+    """Units by the stages of a reclaim, each while its quota borrows something that the unit uses."""
     starts = np.searchsorted(units.of, np.arange(units.size + 1))
     vectors = _sums(table.requests[: loans.width].T[units.rows], units)
     owners = loans.owners(units.rows[starts[:-1]])
@@ -162,7 +162,7 @@ def _taken(vectors: Int64, left: Int64, counts: Bool, contended: Bool, bound: Bo
     """
 
     def may_go(before: Int64, own: Int64) -> Bool:
-        over = (before > 0) & counts & (contended if stage != OTHERS else True)
+        over = (before > 0) & (own > 0) & counts & (contended if stage != OTHERS else True)
         fits = ~((own > np.maximum(before, 0)) & counts & bound).any(axis=1)
         return np.asarray(over.any(axis=1) & fits if stage <= WITHIN else over.any(axis=1))
 

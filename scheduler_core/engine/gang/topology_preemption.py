@@ -272,7 +272,7 @@ def _passes(state: ClusterState, demand: Demand, borrowers: Borrowers) -> list[l
             number = int(borrowers.of[table.namespace[row]])
             vector = table.requests[:width, row]
             counts = borrowers.counts[number] & asked if within_loan else borrowers.counts[number]
-            over = bool((left[number] > 0)[counts].any())
+            over = bool(((left[number] > 0) & (vector > 0))[counts].any())
             if over and not (within_loan and (vector > left[number])[counts].any()):
                 left[number] -= vector
                 chosen.append(row)

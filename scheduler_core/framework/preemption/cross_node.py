@@ -137,7 +137,7 @@ class RemainingLoans:
         if loans is not None:
             owners = loans.owners(rows)
             left, counts = self._left[owners], loans.counts[owners]  # [M, R]
-            borrows = (left > 0) & counts
+            borrows = (left > 0) & counts & (held[:, : left.shape[1]] > 0)
             if stage == OTHERS:
                 fit &= borrows.any(axis=1)
             else:

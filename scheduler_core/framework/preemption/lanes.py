@@ -4,7 +4,8 @@ In every lane candidates are removed until the lacking resources are free: the l
 candidates whose eviction would violate a disruption budget after all others. Victims that are not needed are
 then reprieved. A reclaim goes through stages (`loans.py`): quotas above their max; all quotas that borrow a
 lacking resource, within what they borrow; the same quotas beyond that; and, only where no node is found
-otherwise, every quota over its min. The over-min test is repeated before each removal.
+otherwise, every quota over its min. Before each removal it is tested that the quota still borrows something
+that the victim uses (docs/quota.md#preemption).
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class CandidateLanes:
                     quota, vectors = owner[j, lanes], self.vectors[:, j, lanes].T  # [M], [M, K]
                     left = np.maximum(limit[quota] - taken[lanes, quota], 0)  # [M, K]
                     asked = contended[:, lanes].T & counts[quota]
-                    fit = ((left > 0) & asked).any(axis=1)
+                    fit = ((left > 0) & asked & (vectors > 0)).any(axis=1)
                     if stage <= WITHIN:
                         bound = loans.bounding(asked) & counts[quota]
                         fit &= ~((left < vectors) & bound).any(axis=1)
@@ -123,7 +124,7 @@ class CandidateLanes:
                     self._take(j, lanes, stage)
 
     def remove_rest(self) -> None:
-        """The last stage: quotas over min in any resource, tested over all resources before each removal.
+        """The last stage: victims that use anything that their quota borrows, tested before each removal.
 
         If that is not enough, small victims may have ended a loan, so that a larger victim became unlawful.
         Such lanes start again with the largest candidates, those within their loans first.
@@ -146,7 +147,7 @@ class CandidateLanes:
                     self._sweep(lane, largest, loans, owner, stage)
 
     def _sweep(self, lane: int, order: Sequence[int], loans: Loans, owner: Int64, stage: int) -> None:
-        """Remove a lane's candidates in the given order, each only while its quota is over min."""
+        """Remove a lane's candidates in the given order, each only while its quota borrows what it uses."""
         left = loans.left.copy()  # [Q, R]
         removed = self.removed[:, lane]
         requests = self.table.requests[: loans.width].T
@@ -159,7 +160,7 @@ class CandidateLanes:
                 continue
             quota = owner[j, lane]
             vector, counts = requests[self.rows[j, lane]], loans.counts[quota]
-            lawful = ((left[quota] > 0) & counts).any()
+            lawful = ((left[quota] > 0) & counts & (vector > 0)).any()
             bound = counts & loans.bounding(asked)
             within = not ((vector > np.maximum(left[quota], 0)) & bound).any()
             if lawful and (within or stage == OTHERS):

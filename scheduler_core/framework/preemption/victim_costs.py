@@ -43,11 +43,12 @@ class VictimCosts:
             self._requests: Int64 = table.requests[: loans.width].T[rows]  # [J, R]
 
     def lawful(self, picks: Int64, units: Sequence[Sequence[int]] | None = None) -> Bool:
-        """bool [S]: in some order, every victim's quota is over its min before the victim is evicted.
+        """bool [S]: in some order, every victim's quota is over its min, in a resource that the victim uses,
+        before the victim is evicted.
 
         `units` are candidates that are evicted together, by their places; by default each is evicted alone.
-        Victims of a quota are lawful if one of them may be the last. In a fair move they are if they leave
-        each quota what it keeps.
+        Victims of a quota are lawful if each uses something that the quota borrows, and one of them may be
+        the last. In a fair move they are if they leave each quota what it keeps.
         """
         out: Bool = np.ones(len(picks), dtype=np.bool_)
         loans = self._loans
@@ -65,7 +66,9 @@ class VictimCosts:
                 if self._owners[group[0]] != quota:
                     continue
                 itself = picks[:, group] @ self._requests[group]
-                over = (loans.left[quota] - taken + itself > 0) & loans.counts[quota]
+                returns = ((loans.left[quota] > 0) & loans.counts[quota] & (itself > 0)).any(axis=1)
+                out &= returns | ~picks[:, group].any(axis=1)
+                over = (loans.left[quota] - taken + itself > 0) & loans.counts[quota] & (itself > 0)
                 some |= over.any(axis=1)
             out &= some
         return out

@@ -259,13 +259,16 @@ class Book:
         )
 
     def may_reclaim(self, pod: RandomPod, victims: Collection[str]) -> bool:
-        """Whether the victims can be taken one after the other, each from another quota that is over min."""
+        """Whether the victims can be taken one after the other, each while its quota borrows what it uses."""
         for namespace in {self.bound[key][0].namespace for key in victims}:
             quota = self.cluster.quotas.get(namespace)
             if quota is None or namespace == pod.namespace:
                 return False
             own = [key for key in victims if self.bound[key][0].namespace == namespace]
-            if not any(self.over(quota, {*own, *self.leaving} - {last}) for last in own):
+            uses = {key: {name for name, value in self.bound[key][0].cost.items() if value} for key in own}
+            if not all(uses[key] & self.over(quota, self.leaving) for key in own):
+                return False
+            if not any(uses[last] & self.over(quota, {*own, *self.leaving} - {last}) for last in own):
                 return False
         return True
 

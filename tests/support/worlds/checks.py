@@ -162,12 +162,26 @@ def not_reclaimable(view: View, ns: str, victims: Sequence[Raw]) -> Iterator[str
 
 
 def _over_to_the_last(view: View, ns: str, victims: Sequence[Raw], leaving: set[str]) -> bool:
-    """Whether a quota is over min until its last victim goes, in some order; gangs go together."""
+    """Whether each victim uses something that its quota borrows, also the last in some order.
+
+    Gangs go together.
+    """
     units: dict[str, set[str]] = {}
     for victim in victims:
         units.setdefault(group_key(victim) or key(victim), set()).add(key(victim))
     gone = set().union(*units.values())
-    return any(view.over(ns, (gone - last) | leaving) for last in units.values())
+    uses = {
+        name: {resource for victim in victims if key(victim) in unit for resource in _used(victim)}
+        for name, unit in units.items()
+    }
+    borrowed = view.over(ns, leaving)
+    return all(uses[name] & borrowed for name in units) and any(
+        uses[name] & view.over(ns, (gone - unit) | leaving) for name, unit in units.items()
+    )
+
+
+def _used(pod: Raw) -> set[str]:
+    return {name for name, amount in cost(pod).items() if amount > 0}
 
 
 def _gang_unlawful(view: View, found: Preemption) -> Iterator[Fault]:
@@ -289,7 +303,7 @@ def candidates(view: View, pod: Raw, leaving: Collection[str]) -> list[Raw]:
         return [other for other in lower if namespace(other) not in view.quotas]
     if view.within_min(pod):
         others = [other for other in there if namespace(other) in view.quotas and namespace(other) != ns]
-        return [other for other in others if view.over(namespace(other), leaving)]
+        return [other for other in others if view.over(namespace(other), leaving) & _used(other)]
     return [other for other in there if namespace(other) == ns and priority(other) < priority(pod)]
 
 

@@ -113,19 +113,27 @@ class Given:
             for r, loan in enumerate(self.loans[namespace])
         ]
 
-    def over(self, namespace: str, gone: Iterable[Runs]) -> bool:
-        return any(value is not None and value > 0 for value in self.left(namespace, gone))
+    def uses_borrowed(self, unit: Iterable[Runs], namespace: str, gone: Iterable[Runs]) -> bool:
+        """Whether some pods use something that their quota borrows once others are gone."""
+        sizes = [sum(pod.sizes[r] for pod in unit) for r in range(WIDTH)]
+        left = self.left(namespace, gone)
+        return any(
+            size > 0 and value is not None and value > 0 for size, value in zip(sizes, left, strict=True)
+        )
 
     def lawful(self, gone: Sequence[Runs], units: Sequence[Sequence[Runs]] | None = None) -> bool:
-        """Whether of each quota some pod, or some unit of pods, can be the last that goes."""
+        """Whether each pod or unit uses what its quota borrows, and of each quota one can be the last."""
         if self.loans is None:
             return True
         together = units if units is not None else [[pod] for pod in gone]
         for name in {pod.namespace for pod in gone}:
-            lasts = [
-                unit for unit in together if unit[0].namespace == name and any(pod in gone for pod in unit)
-            ]
-            if not any(self.over(name, [pod for pod in gone if pod not in unit]) for unit in lasts):
+            own = [[pod for pod in unit if pod in gone] for unit in together if unit[0].namespace == name]
+            units = [unit for unit in own if unit]
+            if not all(self.uses_borrowed(unit, name, ()) for unit in units):
+                return False
+            if not any(
+                self.uses_borrowed(unit, name, [pod for pod in gone if pod not in unit]) for unit in units
+            ):
                 return False
         return True
 

@@ -166,9 +166,9 @@ def test_pods_without_a_node_count_as_soon_as_others_leave_their_min(waiting: in
     """
     made = world(
         [2, 0, 2],
-        loud("x", "n1"),
+        loud("x", "n1").requests(cpu=1, memory="1Gi"),
         loud("y", "n1").requests(cpu=2, memory="1Gi"),
-        loud("z", "n2", 3),
+        loud("z", "n2").requests(cpu=3, memory="1Gi"),
         runs("borrower/b", "n2", 3),
         quotas=(
             make_quota("owner/q").min(cpu=3),

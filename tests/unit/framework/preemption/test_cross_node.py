@@ -192,7 +192,7 @@ class Slow:
         left = self.given.left(pod.namespace, self.gone)
         known = {r: value for r, value in enumerate(left) if value is not None}
         asked = known if stage == OTHERS else {r: known[r] for r in self.contended if r in known}
-        if not any(value > 0 for value in asked.values()):
+        if not any(value > 0 and pod.sizes[r] > 0 for r, value in asked.items()):
             return False
         return stage != WITHIN or all(pod.sizes[r] <= max(0, value) for r, value in asked.items())
 

@@ -43,7 +43,7 @@ class OneNode:
         known = [(r, value) for r in contended if (value := left[r]) is not None]
         if within and any(pod.sizes[r] > max(0, value) for r, value in known):
             return False
-        return any(value > 0 for _, value in known)
+        return any(value > 0 and pod.sizes[r] > 0 for r, value in known)
 
     def remove(self) -> None:
         contended = [r for r in range(WIDTH) if self.lacks[r]]
@@ -73,10 +73,10 @@ class OneNode:
                 self._sweep(largest, stage)
 
     def _sweep(self, order: list[Runs], stage: int) -> None:
-        """Each as long as its quota is over min in anything; first those within what it borrows."""
+        """Each as long as its quota borrows what it uses; first those within what is borrowed."""
         contended = [r for r in range(WIDTH) if self.lacks[r]]
         for pod in order:
-            if not self.helps(pod) or not self.given.over(pod.namespace, self.gone):
+            if not self.helps(pod) or not self.given.uses_borrowed([pod], pod.namespace, self.gone):
                 continue
             left = self.given.left(pod.namespace, self.gone)
             lent = [(r, value) for r in contended if (value := left[r]) is not None]
