@@ -3,7 +3,9 @@
 A charge within the min of its quota claims on behalf of the highest node above it (quota or group) that stays
 within its own min with the charge. Its victims belong to the siblings of this node: to quotas that are over
 their min, in groups that are all over their min. A large charge can need more than these siblings borrow;
-then it also claims on behalf of nodes further up, which its victims bring within their min.
+then it also claims on behalf of nodes further up, which its victims bring within their min. Where nodes are
+short and not quota, nobody outside may borrow; then it claims on behalf of nodes further down, at last of its
+own quota.
 
 Every quota and every group keeps its min. What quotas of one group may lose together is at most what the
 group borrows: it is divided among them, the one with the highest share first. Where these find no victims,
@@ -61,7 +63,8 @@ def claims(
     start = way.highest(reclaimable_from(ledger, quota, borrows=borrows_itself))
     found: list[TreeClaim] = []
     nearer: list[_Borrower] = []
-    for level in range(start, len(way.groups) + 1):
+    inside = range(start - 1, -1, -1)
+    for level in (*range(start, len(way.groups) + 1), *inside):
         here = _borrowers_at(ledger, quota, way.groups, level, borrows_itself=borrows_itself)
         if here or level == start:
             first = frozenset(item.quota.namespace for item in nearer)
