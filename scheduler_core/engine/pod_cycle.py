@@ -31,7 +31,9 @@ from scheduler_core.errors import PluginError
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.nominated import closed_by_anti_affinity, nominated_room
+from scheduler_core.framework.preemption.room_beside_waiting import leaves_room
 from scheduler_core.framework.preemption.spread_claims import closed_by_claims
+from scheduler_core.framework.preemption.waiting_nominations import waiting_nominations
 from scheduler_core.framework.profile import Agenda, Profile
 from scheduler_core.framework.queueing.obstacles import searched_for
 from scheduler_core.framework.status import SUCCESS, Bits, Code, Diagnosis, Status, unresolvable
@@ -227,13 +229,26 @@ class PodCycle:
         room = nominated_room(self.state, cycle.pod)  # [R, N]
         free = nodes.allocatable[:, :size] - nodes.requested[:, :size] - room
         asked = cycle.vector[:, None]
-        taken = ((asked > free[: len(asked)]) & (asked > 0)).any(axis=0) & (room > 0).any(axis=0)
+        short = ((asked > free[: len(asked)]) & (asked > 0)).any(axis=0)
+        taken: Bool = np.asarray(short & (room > 0).any(axis=0))
+        taken[self._free_until_others_leave(cycle, np.flatnonzero(taken & (total != INFEASIBLE)))] = False
+        shut: Bool = np.zeros(size, dtype=np.bool_)  # [N]
         for closed in (
             closed_by_anti_affinity(self.state, cycle.pod),
             closed_by_claims(self.state, cycle.pod),
         ):
-            taken = taken if closed is None else taken | closed
-        return np.where(taken, INFEASIBLE, total), room
+            if closed is not None:
+                shut |= closed
+        return np.where(taken | shut, INFEASIBLE, total), room
+
+    def _free_until_others_leave(self, cycle: Cycle, slots: Int64) -> list[int]:
+        """Of slots that the pod fits now but for nominated pods, those whose nominated pods wait anyhow."""
+        state, table = self.state, self.state.table
+        if not len(slots) or not waiting_nominations(state).uids:
+            return []
+        leaving = table.slot[: table.size][table.leaving[: table.size] & table.alive[: table.size]]
+        slots = np.intersect1d(slots, leaving)
+        return [slot for slot in slots.tolist() if leaves_room(state, cycle.pod, slot, cycle.vector)]
 
     def _with_cluster(self, agenda: Agenda, cycle: Cycle, total: Int64) -> Int64:
         """Apply the filters and scores of CLUSTER scope, which are computed for every attempt."""

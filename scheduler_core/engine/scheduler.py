@@ -6,12 +6,12 @@ Deterministic: equal objects and an equal `now` give equal decisions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from scheduler_core.engine.binding import ReservedPod
-from scheduler_core.engine.decisions import Decision, Placed, Rejected
+from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.events import (
     EventNotifier,
     QueueingHints,
@@ -59,6 +59,7 @@ from scheduler_core.engine.scheduling_failure import (
 from scheduler_core.engine.scores.signature import schedules_differently
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.preemption.stale_nominations import stale_nominations
+from scheduler_core.framework.preemption.waiting_nominations import has_room_now, waiting_nominations
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.quota_obstacles import of_a_gang
 from scheduler_core.framework.status import Status
@@ -315,24 +316,37 @@ class Scheduler:
 
     def _try(self, pod: Pod, now: float) -> tuple[list[Decision], frozenset[str] | None]:
         """(decisions, plugins that rejected the pod): no plugins if it was placed, None after an error."""
-        profile = self.profiles[pod.scheduler_name]
+        profile, evicted = self.profiles[pod.scheduler_name], list[Decision]()
         try:
             attempt = self.cycle.attempt(profile, pod, now)
             if attempt.slot < 0:
                 found = attempt.post_filter
                 decisions, plugins = rejected(self.state, profile, attempt)
-                if found is None or not found.nominated or found.victims:
+                if found is None or not found.nominated or not self._may_start_at_once([pod], found.victims):
                     return decisions, plugins
-                # Nominated without victims: the pod may start on its nominated node at once.
+                evicted = [item for item in decisions if isinstance(item, Evicted)]
                 attempt = self.cycle.attempt(profile, pod, now, post_filter=False)
                 if attempt.slot < 0:
                     return decisions, plugins
             reserved = self.cycle.reserve(profile, attempt)
         except PluginError as error:
-            return [Rejected(pod, profile.name, REASON_SCHEDULER_ERROR, str(error))], None
+            return [*evicted, Rejected(pod, profile.name, REASON_SCHEDULER_ERROR, str(error))], None
         if isinstance(reserved, Status):
-            return [reserve_failed(self.state, profile, attempt, reserved)], frozenset({reserved.plugin})
-        return [self._placed(profile, reserved)], frozenset()
+            failed = reserve_failed(self.state, profile, attempt, reserved)
+            return [*evicted, failed], frozenset({reserved.plugin})
+        return [*evicted, self._placed(profile, reserved)], frozenset()
+
+    def _may_start_at_once(self, pods: Iterable[Pod], victims: Collection[object]) -> bool:
+        """Whether pods that were nominated just now may start before any pod is gone.
+
+        So it is without victims, and where their nodes have room that others can do without until their own
+        leave: the room of the victims replaces it.
+        """
+        own = {pod.uid for pod in pods}
+        if not victims or own.issuperset(waiting_nominations(self.state).uids):
+            return not victims
+        nominated = filter(None, map(self.state.nominations.get, own))
+        return all(has_room_now(self.state, item) for item in nominated)
 
     def _placed(self, profile: Profile, reserved: ReservedPod) -> Placed:
         pod = reserved.cycle.pod
@@ -384,9 +398,9 @@ class Scheduler:
         decisions = [self._placed(*item) for item in outcome.reserved]
         if outcome.preemption is not None:
             decisions += evict_for_gang(self.state, outcome.preemption)
-            if not outcome.preemption.victims and not again:
-                # Nominated without victims: the gang may start on its nominated nodes at once.
-                return self._try_gang(unit, gang, members, now, again=True)
+            if not again and self._may_start_at_once(members, outcome.preemption.victims):
+                made, plugins = self._try_gang(unit, gang, members, now, again=True)
+                return decisions + made, plugins
         if outcome.reserved or outcome.preemption is not None:
             self.kept_nodes.after_attempt(unit, pairs, outcome, now)
         if gang is not None and native:

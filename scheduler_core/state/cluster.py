@@ -29,7 +29,7 @@ from scheduler_core.state.displacements import Displacements
 from scheduler_core.state.events import ClusterEvent, EventKind, ended_without_node, node_changed
 from scheduler_core.state.extender_answers import ExtenderAnswers
 from scheduler_core.state.gangs.gangs import GangTable, group_event
-from scheduler_core.state.gangs.ranks import ranks_in, running_rows, unit_start
+from scheduler_core.state.gangs.ranks import ranks_in, running_rows
 from scheduler_core.state.load.load import LoadIndex
 from scheduler_core.state.neighbours.neighbours import Neighbours
 from scheduler_core.state.nodes.images import ImageIndex
@@ -275,7 +275,6 @@ class ClusterState:
         placement = self.placed[uid]
         placement.rank = int(self.table.rank[placement.row])
         placement.late = bool(self.table.late[placement.row])
-        placement.unit_start = float(self.table.unit_start[placement.row])
         self._unplace(uid)
         self.nominations.hold(uid)
         return placement
@@ -286,7 +285,6 @@ class ClusterState:
         placement.slot = self.nodes.place(pod, self.nodes.names[placement.slot], vector)
         self.table.put_back(placement.row, pod, placement.slot, vector, start, placement.rank)
         self.table.put_late(placement.row, placement.late)
-        self.table.unit_start[placement.row] = placement.unit_start
         self.placed[pod.uid] = placement
         self._charge(placement)
         if leaving:
@@ -304,9 +302,7 @@ class ClusterState:
         """Bring the ranks of placed pods up to date: what they mean to their gangs."""
         for key in self.gangs.take_unranked():
             running = running_rows(self.gangs.members(key), self.placed, self.table)
-            gang = self.gangs.gangs.get(key)
-            self.table.unit_start[running] = unit_start(gang, self.table.start[running])
-            for row, rank in ranks_in(gang, running):
+            for row, rank in ranks_in(self.gangs.gangs.get(key), running):
                 self.table.put_rank(row, rank)
 
     def reprieve(self, uid: str, now: float | None = None) -> None:

@@ -37,9 +37,9 @@ class Nominations:
         self.touched: set[str] = set()
         # Equal while the same nodes are nominated with the same rights.
         self.digest = 0
-        # Cache of results about the sums, valid for one version of the sums and of the ledger.
         self.version = 0
-        self.known: tuple[tuple[int, int], dict[Any, Any]] = ((-1, -1), {})
+        # See `cache`.
+        self._cached: tuple[tuple[int, int], dict[Any, Any]] = ((-1, -1), {})
         self._ours: set[str] = set()
         # Nominations that count, by rights, and what they will charge to a quota.
         self._by_rights: dict[NominationRights, dict[str, Nomination]] = {}
@@ -206,6 +206,13 @@ class Nominations:
         slot = self._nodes.slot(item.node)
         if slot is not None:
             room[: len(item.vector), slot] += sign * item.vector
+
+    def cache(self, ledger: int) -> dict[Any, Any]:
+        """Results about the sums, empty after each change of them and of this version of the ledger."""
+        now = (ledger, self.version)
+        if self._cached[0] != now:
+            self._cached = (now, {})
+        return self._cached[1]
 
     def room(self, without: Iterable[Nomination]) -> Int64:
         """int64 [R, N]: room for nominated pods on every node, without some of them. Read only."""

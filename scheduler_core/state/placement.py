@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import msgspec
 
 from scheduler_core.arrays.types import Int64
@@ -15,7 +13,7 @@ class Placement(msgspec.Struct, eq=False):
 
     `row` is its row in the table of placed pods, `vector` its requests, int64 [R] at the time of placing.
     `learned` is when we came to know; `estimated` is the form of the pod that its load was estimated from;
-    `rank`, `late` and `unit_start` are those of the table, while a trial has removed the pod.
+    `rank` and `late` are those of the table, while a trial has removed the pod.
     """
 
     pod: Pod
@@ -27,7 +25,6 @@ class Placement(msgspec.Struct, eq=False):
     estimated: Pod
     rank: int = 0
     late: bool = False
-    unit_start: float = inf
 
     @property
     def assumed(self) -> bool:

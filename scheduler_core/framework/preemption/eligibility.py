@@ -20,6 +20,7 @@ from scheduler_core.framework.preemption.nominated_sums import (
     siblings_nominated,
 )
 from scheduler_core.framework.preemption.spread_claims import evened_out_by, who_claims
+from scheduler_core.framework.preemption.waiting_nominations import on_their_way_out
 from scheduler_core.framework.status import unschedulable
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
@@ -66,7 +67,7 @@ def gang_not_eligible(state: ClusterState, pods: Sequence[Pod]) -> bool:
 def gang_waits(state: ClusterState, pods: Iterable[Pod]) -> bool:
     """Whether members of a gang wait for leaving pods, and all of their nominations will do."""
     found = [(pod, item) for pod in pods if (item := state.nominations.get(pod.uid)) is not None]
-    return any(_on_their_way_out(state, item) for _, item in found) and all(
+    return any(on_their_way_out(state, item) for _, item in found) and all(
         will_do(state, item) for _, item in found
     )
 
@@ -81,23 +82,13 @@ def awaited(state: ClusterState, pod: Pod) -> set[str]:
     nomination = state.nominations.get(pod.uid)
     if nomination is None:
         return set()
-    found = _on_their_way_out(state, nomination)
+    found = on_their_way_out(state, nomination)
     if not found and not (nomination.kept or nomination.group):
         found = first_after(state, nomination)
         if not found and pod.spread:
             found = evened_out_by(state, nomination)
         found = found or who_claims(state, nomination)
     return found if found and will_do(state, nomination) else set()
-
-
-def _on_their_way_out(state: ClusterState, nomination: Nomination) -> set[str]:
-    """Leaving pods (uids) that a nominated pod waits for, on any node.
-
-    A nominated pod without victims waits for all leaving pods of its node.
-    """
-    slot = state.nodes.slot(nomination.node)
-    expected = nomination.victims or (state.nodes.pods[slot] if slot is not None else ())
-    return {uid for uid in expected if uid in state.placed and state.table.leaving[state.placed[uid].row]}
 
 
 def leaving_for(state: ClusterState, pods: Sequence[Pod]) -> frozenset[str]:
@@ -112,7 +103,7 @@ def leaving_for(state: ClusterState, pods: Sequence[Pod]) -> frozenset[str]:
     for uid in every:
         nomination = state.nominations.get(uid)
         if nomination is not None and nomination.victims:
-            found |= _on_their_way_out(state, nomination)
+            found |= on_their_way_out(state, nomination)
     return frozenset(found)
 
 

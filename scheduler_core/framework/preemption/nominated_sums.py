@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from scheduler_core.framework.preemption.waiting_nominations import NOBODY_WAITS, waiting_nominations
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
@@ -15,6 +16,7 @@ from scheduler_core.state.nomination import NominationRights
 
 _NOTHING: Final[ResourceList] = {}
 _NO_QUOTAS: Final[Mapping[str, ResourceList]] = {}
+_NOBODY: Final = NOBODY_WAITS.sums
 
 
 def nominated_requests(
@@ -22,21 +24,21 @@ def nominated_requests(
     pod: Pod,
     *,
     beside: ResourceList = _NOTHING,
-    leaving_count: bool = False,
     guaranteed: bool = False,
     without_kept: bool = False,
+    without_waiting: bool = False,
 ) -> tuple[dict[str, int], dict[str, int]]:
     """(own quota, all quotas): what nominated pods that take precedence will use.
 
-    `beside` is further use of the pod's quota, by pods that do not take precedence. With `leaving_count` the
-    result is to be added to a use that includes leaving pods. `guaranteed` treats the pod as within its min.
-    With `without_kept`, pods for which nodes are merely kept do not count.
+    `beside` is further use of the pod's quota, by pods that do not take precedence. `guaranteed` treats the
+    pod as within its min. With `without_kept`, pods for which nodes are merely kept do not count; with
+    `without_waiting`, pods that wait for leaving pods (`waiting_nominations`).
     """
-    own = own_nominated(state, pod, without_kept=without_kept)
+    own = own_nominated(state, pod, without_kept=without_kept, without_waiting=without_waiting)
     shift(own, beside)
     total = dict(own)
     others, by_namespace = _of_others(
-        state, pod, own, leaving_count=leaving_count, guaranteed=guaranteed, without_kept=without_kept
+        state, pod, own, guaranteed=guaranteed, without_kept=without_kept, without_waiting=without_waiting
     )
     shift(total, others)
     shift(total, by_namespace.get(pod.namespace, _NOTHING), -1)
@@ -44,7 +46,7 @@ def nominated_requests(
 
 
 def nominated_by_quota(
-    state: ClusterState, pod: Pod, *, leaving_count: bool = False, guaranteed: bool = False
+    state: ClusterState, pod: Pod, *, guaranteed: bool = False, without_waiting: bool = False
 ) -> Mapping[str, ResourceList]:
     """What nominated pods that take precedence will use, by namespace; for groups of quotas alone.
 
@@ -52,8 +54,8 @@ def nominated_by_quota(
     """
     if not state.ledger.tree or not len(state.nominations):
         return _NO_QUOTAS
-    own = own_nominated(state, pod)
-    return _of_others(state, pod, own, leaving_count=leaving_count, guaranteed=guaranteed)[1]
+    own = own_nominated(state, pod, without_waiting=without_waiting)
+    return _of_others(state, pod, own, guaranteed=guaranteed, without_waiting=without_waiting)[1]
 
 
 def _of_others(
@@ -61,93 +63,75 @@ def _of_others(
     pod: Pod,
     own: ResourceList,
     *,
-    leaving_count: bool,
     guaranteed: bool,
     without_kept: bool = False,
+    without_waiting: bool = False,
 ) -> tuple[ResourceList, Mapping[str, ResourceList]]:
     """`nominated_of_quotas` as they count against a pod; `own` are the nominated pods of its quota."""
     guaranteed = guaranteed or stays_within_min(state, pod, own)
     without_kept = without_kept or guaranteed or _evicted_for_it(state, pod)
     return nominated_of_quotas(
-        state, without_kept=without_kept, guaranteed=guaranteed, leaving_count=leaving_count
+        state, without_kept=without_kept, guaranteed=guaranteed, without_waiting=without_waiting
     )
 
 
 def nominated_of_quotas(
-    state: ClusterState, *, without_kept: bool = True, guaranteed: bool = False, leaving_count: bool = False
+    state: ClusterState,
+    *,
+    without_kept: bool = True,
+    guaranteed: bool = False,
+    without_waiting: bool = False,
 ) -> tuple[ResourceList, Mapping[str, ResourceList]]:
     """(total, by namespace): what nominated pods of quotas count against a pod of another quota. Read only.
 
-    Equal for all pods with the same rights, so it is cached while nothing changes.
+    Equal for all pods with the same rights, so it is kept while nothing changes.
     """
-    nominations, version = state.nominations, (state.ledger.version, state.nominations.version)
-    if nominations.known[0] != version:
-        nominations.known = (version, {})
-    variant = (without_kept, guaranteed, leaving_count)
-    found: tuple[ResourceList, Mapping[str, ResourceList]] | None = nominations.known[1].get(variant)
+    nominations = state.nominations
+    known = nominations.cache(state.ledger.version)
+    variant = (without_kept, guaranteed, without_waiting)
+    found: tuple[ResourceList, Mapping[str, ResourceList]] | None = known.get(variant)
     if found is None:
-        by_namespace: dict[str, dict[str, int]] = {}
+        waiting = waiting_nominations(state).sums if without_waiting else _NOBODY
+        every: dict[str, dict[str, int]] = {}
+        ready: dict[str, dict[str, int]] = {}
         for rights, sums in nominations.sums.items():
             if not (without_kept and rights.kept):
-                shift(by_namespace.setdefault(rights.namespace, {}), sums)
+                shift(every.setdefault(rights.namespace, {}), sums)
+                shift(ready.setdefault(rights.namespace, {}), sums)
+                shift(ready[rights.namespace], waiting.get(rights, _NOTHING), -1)
         total: dict[str, int] = {}
         parts: dict[str, ResourceList] = {}
-        for namespace, amounts in by_namespace.items():
+        for namespace, amounts in ready.items():
             quota = state.ledger.quota_of(namespace)
             if quota is not None:
-                part = _guaranteed_part(state, quota, amounts, leaving_count) if guaranteed else amounts
+                part = _guaranteed_part(state, quota, every[namespace], amounts) if guaranteed else amounts
                 parts[namespace] = part
                 shift(total, part)
-        found = nominations.known[1][variant] = total, parts
+        found = known[variant] = total, parts
     return found
 
 
 def _guaranteed_part(
-    state: ClusterState, quota: ElasticQuota, nominated: ResourceList, leaving_count: bool
+    state: ClusterState, quota: ElasticQuota, nominated: ResourceList, amounts: ResourceList
 ) -> dict[str, int]:
-    """The use by a quota's nominated pods that counts for a pod of another quota within its min.
-
-    A resource of which the quota would use more than its min counts nothing; other resources keep their
-    guarantee. With `leaving_count`, use of leaving pods is counted already: then at most what the min leaves
-    counts, and nothing of the room of leaving pods that the nominated pods wait for, which would count twice.
+    """Of some `amounts` that a quota's nominated pods will use, those that count for a pod of another quota
+    within its min: of resources of which the quota uses no more than its min with all that is nominated.
     """
     used, leaving = state.ledger.used(quota.namespace), state.ledger.leaving(quota.namespace)
-    awaited: ResourceList | None = None
-    found: dict[str, int] = {}
-    for name, value in nominated.items():
-        left, ending = quota.min.get(name, 0) - used.get(name, 0), leaving.get(name, 0)
-        if value > left + ending:
-            continue
-        found[name] = value
-        if leaving_count and ending:
-            awaited = _awaited(state, quota.namespace) if awaited is None else awaited
-            found[name] = max(0, min(value - awaited.get(name, 0), left))
-    return found
+    return {
+        name: value
+        for name, value in amounts.items()
+        if used.get(name, 0) - leaving.get(name, 0) + nominated[name] <= quota.min.get(name, 0)
+    }
 
 
-def _awaited(state: ClusterState, namespace: str) -> dict[str, int]:
-    """Requests of leaving pods of a quota that nominated pods of the same quota wait for.
-
-    These are the victims of the nominated pods, or all leaving pods of the node for a pod without victims.
-    """
-    victims, nodes = set[str](), set[str]()
-    for item in state.nominations.waiting(lambda key: key.namespace == namespace and not key.kept):
-        victims |= item.victims
-        if not item.victims:
-            nodes.add(item.node)
-    slots = [slot for slot in map(state.nodes.slot, nodes) if slot is not None]
-    ledger, found = state.ledger, dict[str, int]()
-    for uid in victims.union(*(state.nodes.pods[slot] for slot in slots)):
-        if ledger.is_leaving(namespace, uid):
-            shift(found, charged(ledger.charges(namespace)[uid]))
-    return found
-
-
-def own_nominated(state: ClusterState, pod: Pod, *, without_kept: bool = False) -> dict[str, int]:
+def own_nominated(
+    state: ClusterState, pod: Pod, *, without_kept: bool = False, without_waiting: bool = False
+) -> dict[str, int]:
     """The future use of other nominated pods of the pod's quota, of at least its priority.
 
     Members of a gang that was nominated as a whole do not count against each other. Of two nominated pods of
-    equal priority the older one takes precedence. `without_kept`: as in `nominated_requests`.
+    equal priority the older one takes precedence. The flags are those of `nominated_requests`.
     """
     own: dict[str, int] = {}
     if state.ledger.quota_of(pod.namespace) is None:
@@ -161,17 +145,20 @@ def own_nominated(state: ClusterState, pod: Pod, *, without_kept: bool = False) 
             return False
         return not (rights.group and rights.group == group)
 
+    waiting = waiting_nominations(state) if without_waiting else NOBODY_WAITS
     itself = nominations.get(pod.uid)
     if itself is None or itself.kept:
         for rights, sums in nominations.sums.items():
             if counts(rights):
                 shift(own, sums)
-        if itself is not None and counts(itself.rights) and nominations.counts(pod.uid):
+                shift(own, waiting.sums.get(rights, _NOTHING), -1)
+        listed = itself is not None and counts(itself.rights) and nominations.counts(pod.uid)
+        if listed and itself is not None and pod.uid not in waiting.uids:
             # The sums contain the pod's own nomination; its request must not count.
             shift(own, charged(itself.charge), -1)
         return own
     for item in nominations.waiting(lambda rights: counts(rights) and not rights.kept):
-        if item.rank < itself.rank:
+        if item.rank < itself.rank and item.pod.uid not in waiting.uids:
             shift(own, charged(item.charge))
     return own
 

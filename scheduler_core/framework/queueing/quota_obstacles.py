@@ -18,6 +18,8 @@ from scheduler_core.framework.preemption.nominated_sums import (
     nominated_of_quotas,
     nominated_requests,
 )
+from scheduler_core.framework.preemption.room_beside_waiting import delays_by_quota
+from scheduler_core.framework.preemption.waiting_nominations import waiting_nominations
 from scheduler_core.framework.queueing.hints import (
     EVERYBODY,
     NOBODY,
@@ -49,6 +51,7 @@ SUM_OF_MIN: Final = "SumOfMin"
 RECLAIM: Final = "Reclaim"
 FAIR_MOVE: Final = "FairMove"
 FAIR_MOVE_LATER: Final = "FairMoveOnceShort"
+BESIDE_WAITING: Final = "WaitingNominatedPods"
 _OF_RULE: Final = {"max": OWN_MAX, "group max": GROUP_MAX, "sum(min)": SUM_OF_MIN}
 
 _NONE: Final[dict[str, int]] = {}
@@ -81,12 +84,36 @@ def refusal_of_charge(
     after_leaving: bool = False,
     beyond_max: bool = False,
 ) -> Refusal | None:
-    """The same for a charge at the place of a pod in the queue, such as that of all that start with it."""
+    """The same for a charge at the place of a pod in the queue, such as that of all that start with it.
+
+    Nominated pods that wait for leaving pods need to fit afterwards only (`room_beside_waiting`).
+    """
+    refusal = _refusal(state, pod, charge, after_leaving=after_leaving, beyond_max=beyond_max)
+    if refusal is None or after_leaving or not waiting_nominations(state).uids:
+        return refusal
+    # What nominated pods will need once others are gone is not needed now.
+    now = _refusal(state, pod, charge, beyond_max=beyond_max, without_waiting=True)
+    if now is not None:
+        return now
+    if _refusal(state, pod, charge, after_leaving=True, beyond_max=beyond_max) is not None:
+        return refusal
+    return refusal if delays_by_quota(state, pod, charge) else None
+
+
+def _refusal(
+    state: ClusterState,
+    pod: Pod,
+    charge: ResourceList,
+    *,
+    after_leaving: bool = False,
+    beyond_max: bool = False,
+    without_waiting: bool = False,
+) -> Refusal | None:
     own, total = _NONE, _NONE
     by_quota: Mapping[str, ResourceList] = {}
     if len(state.nominations):
-        own, total = nominated_requests(state, pod, leaving_count=not after_leaving)
-        by_quota = nominated_by_quota(state, pod, leaving_count=not after_leaving)
+        own, total = nominated_requests(state, pod, without_waiting=without_waiting)
+        by_quota = nominated_by_quota(state, pod, without_waiting=without_waiting)
     held = held_against(state, pod)
     return admit_charge(
         state.ledger,
@@ -104,7 +131,7 @@ def refusal_of_charge(
 
 def beside_own_quota(state: ClusterState, pod: Pod, refusal: Refusal) -> set[str]:
     """The names besides the plugin's under which a refused pod waits."""
-    found = {_OF_RULE[refusal.rule]}
+    found = {_OF_RULE[refusal.rule], BESIDE_WAITING}
     if refusal.rule == "max" and may_evict_its_own(state, pod):
         # Evictions for the max do not help while a group or the sum of min refuses the pod as well.
         further = refusal_of(state, pod, beyond_max=True)
@@ -130,7 +157,7 @@ def of_a_gang(refused_by: frozenset[str]) -> frozenset[str]:
     """The names under which a gang waits: a limit that admits each member may refuse them together."""
     if CAPACITY_SCHEDULING not in refused_by:
         return refused_by
-    return refused_by | {OWN_MAX, GROUP_MAX, SUM_OF_MIN, RECLAIM, FAIR_MOVE}
+    return refused_by | {OWN_MAX, GROUP_MAX, SUM_OF_MIN, RECLAIM, FAIR_MOVE, BESIDE_WAITING}
 
 
 def own_quota_hints() -> Mapping[EventKind, Hint | None]:
@@ -160,6 +187,8 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     the pod may be admitted, or has less to reclaim. FAIR_MOVE: the pod would borrow, and may take from quotas
     that borrow more; another quota borrows more, or use of any quota ended, so that less is lacking or the
     own share is smaller. FAIR_MOVE_LATER: the same for a pod that the sum of min admits now, if more is used.
+    BESIDE_WAITING: nominated pods wait for leaving pods; who comes, leaves or is nominated changes who waits,
+    so that the pod may have what is free until then.
     """
     return {
         OWN_MAX: {EventKind.POD_DELETE: StandingHint(_is_below_max, _own)},
@@ -179,6 +208,9 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
             EventKind.POD_DELETE: StandingHint(_may_move_fairly, _of_quotas),
         },
         FAIR_MOVE_LATER: {EventKind.POD_ADD: NarrowHint(_may_move_fairly, _of_quotas)},
+        BESIDE_WAITING: {
+            EventKind.POD_ADD | EventKind.POD_LEAVING: StandingHint(_is_admitted, _nobody, _free_for_now)
+        },
     }
 
 
@@ -219,6 +251,28 @@ def _is_own(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
 def _is_let_in(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     """Whether quotas admit the pod now, or might after evictions in its own quota."""
     return _lasting_refusal(state, pod) is None or may_evict_its_own(state, pod)
+
+
+def _nobody(state: ClusterState, event: ClusterEvent) -> Reach:
+    return NOBODY
+
+
+def _free_for_now(state: ClusterState, event: ClusterEvent) -> Room | None:
+    """What is free of the sum of min before any pod is gone, if pods leave for nominated pods."""
+    ledger, index = state.ledger, state.index
+    if not len(state.nominations) or not any(ledger.total_leaving.values()):
+        return None
+    in_use = ledger.in_use(guaranteed=True)
+    free: Int64 = np.full(len(index), _UNBOUNDED, dtype=np.int64)  # [R]
+    for name, total in limits_everybody(ledger).items():
+        row = index.row(name)
+        if row is not None:
+            free[row] = total - in_use.get(name, 0)
+    return Room(free)
+
+
+def _is_admitted(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    return refusal_of(state, pod) is None
 
 
 def _lasting_refusal(state: ClusterState, pod: Pod) -> Refusal | None:

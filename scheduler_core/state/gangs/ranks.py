@@ -7,12 +7,8 @@ within it. The most important members are within the minimum.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import inf
 from typing import Final
 
-import numpy as np
-
-from scheduler_core.arrays.types import Float
 from scheduler_core.model.groups.gang import Disruption, Gang
 from scheduler_core.state.placed.pods import PodTable
 from scheduler_core.state.placement import Placement
@@ -35,17 +31,6 @@ def within_minimum(gang: Gang, running: int) -> int:
     if gang.disruption is Disruption.ALL:
         return running
     return 0 if gang.basic else gang.min_members
-
-
-def unit_start(gang: Gang | None, starts: Float) -> float:
-    """When a gang that goes as a whole began: since then, `minMembers` of its running members have run.
-
-    `starts` float64 [running]: seconds since the epoch. So a gang is as old as the youngest of its oldest
-    `minMembers` members. Infinite for a gang that goes member by member, or lacks members.
-    """
-    if gang is None or gang.disruption is Disruption.SINGLE or len(starts) < gang.min_members:
-        return inf
-    return float(np.partition(starts, gang.min_members - 1)[gang.min_members - 1])
 
 
 def ranks_in(gang: Gang | None, running: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -34,8 +34,7 @@ def calm_of(table: PodTable, eligible: Bool, of: Int64, least: Sequence[float], 
     rows = np.flatnonzero(eligible)
     owners = of[table.namespace[rows]]
     seconds: Float = np.array(least, dtype=np.float64)[owners]
-    # A gang that goes as a whole is no younger than the members that it needs.
-    free = np.minimum(table.start[rows], table.unit_start[rows]) + seconds
+    free = table.start[rows] + seconds
     late = free > now
     if not late.any():
         return Calm(young, inf, -1)

@@ -32,7 +32,6 @@ class _Cells(NamedTuple):
     rank: memoryview[Any]
     start: memoryview[Any]
     since: memoryview[Any]
-    unit_start: memoryview[Any]
     lasts: memoryview[Any]
     namespace: memoryview[Any]
     alive: memoryview[Any]
@@ -46,7 +45,6 @@ class PodTable:
 
     `slot` is the node's slot, `start` the pod's start in seconds (the time of placement if unknown), `since`
     the time from which on its work would be lost: its start, or its last checkpoint if that is later.
-    `unit_start` is that of its gang, if that goes as a whole (`gangs/ranks.py`), else infinite.
     `checkpoints` tells whether any pod had one. `lasts` is the seconds that a pod may run (infinity without a
     limit). `ending` marks pods that are terminating or whose eviction was decided, `leaving` those of them
     that leave within the limit (`departures.py`): others may wait for these. `late` marks pods that end later
@@ -66,7 +64,6 @@ class PodTable:
         self.ranked = False
         self.start: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
         self.since: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
-        self.unit_start: Float = np.full(capacity, np.inf, dtype=np.float64)  # [capacity]
         self.checkpoints = False
         self.lasts: Float = np.full(capacity, np.inf, dtype=np.float64)  # [capacity]
         self.namespace: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
@@ -131,7 +128,6 @@ class PodTable:
         self.slot[rows], self.priority[rows], self.namespace[rows] = slots, priorities, namespaces
         self.rank[rows], self.alive[rows] = 0, True
         self.ending[rows] = self.leaving[rows] = self.late[rows] = False
-        self.unit_start[rows] = inf
         for row, pod in enumerate(pods, first):
             self._begin(row, pod, pod.created if pod.start_time is None else pod.start_time)
         self.lasts[rows] = [inf if pod.lasts is None else pod.lasts for pod in pods]
@@ -181,7 +177,6 @@ class PodTable:
         cells.lasts[row] = inf if pod.lasts is None else pod.lasts
         cells.alive[row], cells.ending[row] = True, pod.terminating
         cells.leaving[row] = cells.late[row] = False
-        cells.unit_start[row] = inf
         self.grid.touch(row, slot)
 
     def refresh(self, row: int, pod: Pod) -> None:

@@ -372,6 +372,8 @@ class Player(Simulation):
         names = list(dict.fromkeys(item.preemptor.key for item in items))
         # What was said first: the same pod may have been tried again since.
         kept = {item.pod.key: item.nominated for item in reversed(following) if isinstance(item, Rejected)}
+        # Who may start before its victims are gone has its node at once.
+        kept |= {item.pod.key: item.node for item in following if isinstance(item, Placed)}
         pods = tuple(pod for name in names if (pod := view.get(name)) is not None)
         victims = tuple(pod for item in items if (pod := view.get(item.pod.key)) is not None)
         if len(pods) != len(names) or len(victims) != len(items):

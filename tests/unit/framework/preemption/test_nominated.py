@@ -139,32 +139,30 @@ def test_of_two_that_wait_for_one_node_one_goes_first_and_always_the_same() -> N
     assert not Precedence(state, pod("a/later", priority=9).obj()).nominee_goes_first(first)
 
 
-# c is guaranteed 4 CPUs and uses 3, of which 2 are on their way out; the nominated pod asks for 3. For a pod
-# within its min at most the 1 counts that the min of c leaves.
-AWAITED: list[tuple[str, str, frozenset[str], dict[str, Any], int]] = [
-    ("it waits for who leaves its node, which is of its own quota", "n", frozenset(), {}, 1),
-    ("all that it asks for ends with who leaves its node", "n", frozenset(), {"asks": 2}, 0),
-    ("it leaves what it awaits out, and counts the rest", "n", frozenset(), {"min": 9}, 1),
-    ("it evicted that pod, on another node", "m", frozenset({"c/goes"}), {"asks": 2}, 0),
-    ("it waits on another node, for pods of others", "m", frozenset(), {"asks": 2}, 1),
-    ("it evicted others, and not who leaves its node anyhow", "n", frozenset({"d/x"}), {"asks": 2}, 1),
+# c is guaranteed 4 CPUs and uses 3, of which 2 are on their way out; the nominated pod asks for 3.
+AWAITED: list[tuple[str, str, frozenset[str], int, int]] = [
+    ("it waits for who leaves its node", "n", frozenset(), 3, 0),
+    ("it evicted that pod, on another node", "m", frozenset({"c/goes"}), 3, 0),
+    ("it waits for quota: the sum of min is 6, of which 3 are in use", "m", frozenset(), 4, 0),
+    ("it may start at once", "m", frozenset(), 2, 2),
+    ("who leaves its node is not who it evicted", "n", frozenset({"d/x"}), 2, 2),
 ]
 
 
 @pytest.mark.parametrize(
-    ("node", "victims", "given", "counts"), [a[1:] for a in AWAITED], ids=[a[0] for a in AWAITED]
+    ("node", "victims", "asks", "counts"), [a[1:] for a in AWAITED], ids=[a[0] for a in AWAITED]
 )
-def test_who_leaves_and_who_of_its_quota_waits_for_that_do_not_both_count(
-    node: str, victims: frozenset[str], given: dict[str, int], counts: int
+def test_who_waits_for_leaving_pods_does_not_count_now(
+    node: str, victims: frozenset[str], asks: int, counts: int
 ) -> None:
-    state = cluster(b=2, c=given.get("min", 4))
+    state = cluster(b=2, c=4)
     state.put_pod(pod("c/stays").on("n").obj())
     state.put_pod(pod("c/goes", 2).on("n").deleting(1.0).obj())
-    nominate(state, pod("c/w", given.get("asks", 3)), node, victims=victims)
-    _, total = nominated_requests(state, pod("b/p").obj(), leaving_count=True)
-    assert total.get("cpu", 0) // 1000 == counts
-    _, total = nominated_requests(state, pod("b/p", 3).obj(), leaving_count=True)
-    assert total.get("cpu", 0) // 1000 == given.get("asks", 3), "against borrowers all of it counts"
+    nominate(state, pod("c/w", asks), node, victims=victims)
+    for asking in (pod("b/p", 3), pod("c/p")):
+        _, now = nominated_requests(state, asking.obj(), without_waiting=True)
+        _, afterwards = nominated_requests(state, asking.obj())
+        assert (now.get("cpu", 0) // 1000, afterwards["cpu"] // 1000) == (counts, asks), asking.key
 
 
 # Node, zone; the last one has no zone.

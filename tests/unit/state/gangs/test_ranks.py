@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import msgspec
 import numpy as np
 import pytest
@@ -50,33 +48,6 @@ def test_ranks(policy: dict[str, object], mode: str, ranks: list[int]) -> None:
     assert state.table.rank[rows].tolist() == ranks
     assert removal(state) == ["alone", "m2", "m1", "m0"]
     assert state.check() == []
-
-
-@pytest.mark.parametrize(
-    ("policy", "mode", "members", "start"),
-    [
-        pytest.param({"gang": {"minCount": 2}}, "all", 3, 3.0, id="its two oldest members, not the youngest"),
-        pytest.param({"gang": {"minCount": 3}}, "all", 3, 4.0, id="all that it needs"),
-        pytest.param({"gang": {"minCount": 4}}, "all", 3, inf, id="it lacks a member"),
-        pytest.param({"gang": {"minCount": 2}}, "single", 3, inf, id="it goes member by member"),
-        pytest.param({"basic": {}}, "all", 3, 2.0, id="a basic group is there with its first member"),
-    ],
-)
-def test_when_a_gang_that_goes_as_a_whole_began(
-    policy: dict[str, object], mode: str, members: int, start: float
-) -> None:
-    state = cluster(policy, mode, members)
-    rows = [state.placed[f"m{number}"].row for number in range(members)]
-    assert state.table.unit_start[rows].tolist() == [start] * members
-    assert state.table.unit_start[state.placed["alone"].row] == inf
-
-
-def test_a_trial_leaves_the_age_of_a_gang_as_it_was() -> None:
-    state = cluster({"gang": {"minCount": 2}}, "all", 3)
-    row = state.placed["m0"].row
-    with Trial(state, 9.0) as trial:
-        trial.remove_placed("m0")
-    assert state.table.unit_start[row] == 3.0
 
 
 def test_ranks_follow_members_that_go_and_come() -> None:

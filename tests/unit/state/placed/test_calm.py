@@ -47,17 +47,3 @@ def test_only_who_could_go_is_waited_for() -> None:
     eligible = np.array([True, False])
     found = calm_of(table, eligible, np.array([0], dtype=np.int64), [30.0], 100.0)
     assert (found.young.tolist(), found.until) == ([True, False], 129.0)
-
-
-def test_a_member_is_as_old_as_its_gang() -> None:
-    table = table_of(("a", 10.0), ("a", 95.0), ("a", 95.0))
-    table.unit_start[:2] = 10.0
-    found = calm_of(table, np.ones(3, dtype=np.bool_), np.array([0], dtype=np.int64), [60.0], 100.0)
-    assert (found.young.tolist(), found.until) == ([False, False, True], 155.0)
-
-
-def test_an_old_member_of_a_young_gang_is_as_old_as_it_is() -> None:
-    table = table_of(("a", 10.0), ("a", 95.0))
-    table.unit_start[:2] = 95.0
-    found = calm_of(table, np.ones(2, dtype=np.bool_), np.array([0], dtype=np.int64), [60.0], 100.0)
-    assert found.young.tolist() == [False, True], "the gang stays, as one of its members must"

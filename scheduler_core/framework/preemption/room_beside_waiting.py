@@ -1,0 +1,116 @@
+"""Whether a pod may take room that is free now, beside nominated pods that wait for leaving pods.
+
+It may if it fits now beside nominated pods that do not wait, if all fit once all leaving pods are gone, and
+if no waiting pod has to wait longer for it than for its own victims: pods end at different times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from scheduler_core.arrays.types import Int64
+from scheduler_core.framework.preemption.nominated import Precedence, ahead_on
+from scheduler_core.framework.preemption.waiting_nominations import (
+    charge_of,
+    on_their_way_out,
+    requests_on,
+    waiting_nominations,
+)
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.policy import admit_charge
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.nomination import Nomination
+
+
+def leaves_room(state: ClusterState, pod: Pod, slot: int, vector: Int64) -> bool:
+    """Whether a pod that fits a node now leaves nominated pods that go first what they need on it, and when.
+
+    `vector` int64 [R] are its requests. Only resources that it requests are compared.
+    """
+    nodes, waiting, width = state.nodes, waiting_nominations(state).uids, len(vector)
+    ahead = list(ahead_on(state, pod, nodes.names[slot]))
+    asked = vector > 0
+    free: Int64 = nodes.allocatable[:width, slot] - nodes.requested[:width, slot] - vector
+    leaving = [uid for uid in nodes.pods[slot] if state.table.leaving[state.placed[uid].row]]
+    now = free - _sum(ahead, width, without=waiting)
+    afterwards = free + requests_on(state, slot, leaving, width) - _sum(ahead, width)
+    if (now[asked] < 0).any() or (afterwards[asked] < 0).any():
+        return False
+    for item in ahead:
+        if item.pod.uid in waiting and item.victims:
+            own = requests_on(state, slot, on_their_way_out(state, item), width)
+            own[: len(item.vector)] -= item.vector[:width]
+            left = (free + own)[asked]
+            if ((left < 0) & (left + vector[asked] >= 0)).any():
+                return False
+    return True
+
+
+def _sum(nominations: list[Nomination], width: int, without: frozenset[str] = frozenset()) -> Int64:
+    """int64 [R]: what nominated pods request together, without some of them (uids)."""
+    total: Int64 = np.zeros(width, dtype=np.int64)  # [R]
+    for item in nominations:
+        if item.pod.uid not in without:
+            total[: len(item.vector)] += item.vector[:width]
+    return total
+
+
+def delays_by_quota(state: ClusterState, pod: Pod, charge: ResourceList) -> bool:
+    """Whether a charge would keep waiting nominated pods that go first waiting for more than their victims.
+
+    They would be admitted once their victims are gone, and with the charge they would not be.
+    """
+    if state.ledger.quota_of(pod.namespace) is None:
+        return False
+    return any(
+        _admitted_without(state, unit, {}) and not _admitted_without(state, unit, {pod.namespace: charge})
+        for unit in _waiting_units(state, pod)
+    )
+
+
+def _waiting_units(state: ClusterState, pod: Pod) -> Iterator[list[Nomination]]:
+    """Waiting nominated pods with victims that go before a pod; those that start together as one."""
+    waiting, precedence = waiting_nominations(state), Precedence(state, pod)
+    for rights in waiting.sums:
+        items = list(state.nominations.waiting(rights.__eq__))
+        for unit in [items] if rights.group else [[item] for item in items]:
+            first = unit[0]
+            if (
+                first.pod.uid in waiting.uids
+                and first.pod.uid != pod.uid
+                and any(item.victims for item in unit)
+                and precedence.nominee_goes_first_in_domain(first)
+            ):
+                yield unit
+
+
+def _admitted_without(
+    state: ClusterState, unit: list[Nomination], beside: Mapping[str, ResourceList]
+) -> bool:
+    """Whether quotas admit nominated pods once their victims are gone, beside further use by namespace."""
+    ledger = state.ledger
+    namespace, asked = charge_of(unit)
+    more = {name: dict(amounts) for name, amounts in beside.items()}
+    total = dict[str, int]()
+    for amounts in more.values():
+        shift(total, amounts)
+    victims = {uid: state.placed[uid].pod for item in unit for uid in on_their_way_out(state, item)}
+    for victim in victims.values():
+        amounts = charged(state.charge_of(victim))
+        shift(more.setdefault(victim.namespace, {}), amounts, -1)
+        shift(total, ledger.frees(victim.namespace, amounts), -1)
+    return (
+        admit_charge(
+            ledger,
+            namespace,
+            asked,
+            nominated=more.get(namespace, {}),
+            nominated_total=total,
+            nominated_by=more,
+        )
+        is None
+    )
