@@ -24,7 +24,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
-from scheduler_core.state.departing import ending_event, follow, follow_node
+from scheduler_core.state.departing import ending_events, follow, follow_node
 from scheduler_core.state.displacements import Displacements
 from scheduler_core.state.events import ClusterEvent, EventKind, ended_without_node, node_changed
 from scheduler_core.state.extender_answers import ExtenderAnswers
@@ -155,8 +155,7 @@ class ClusterState:
         follow(self, placement, now)
         goes = bool(self.table.leaving[placement.row])
         if goes != was_going or (pod.terminating and not (old is not None and old.terminating)):
-            # The event of a pod that this scheduler evicts was sent when the eviction was decided.
-            return [ending_event(pod, goes=goes and not was_going)]
+            return ending_events(self, placement, was_going=was_going)
         return [ClusterEvent(EventKind.POD_UPDATE, pod=pod)] if relabelled else []
 
     def _swap(self, placement: Placement, pod: Pod) -> None:

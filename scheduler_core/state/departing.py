@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler_core.model.node import UNREACHABLE_TAINT_KEY, Node
-from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.placed.departures import can_end_sooner
 from scheduler_core.state.placement import Placement
@@ -52,20 +51,24 @@ def follow_node(state: ClusterState, slot: int, old: Node | None) -> list[Cluste
 
 
 def _review(state: ClusterState, placement: Placement, now: float | None) -> list[ClusterEvent]:
-    pod, was_going = placement.pod, bool(state.table.leaving[placement.row])
+    was_going = bool(state.table.leaving[placement.row])
     follow(state, placement, now)
-    goes = bool(state.table.leaving[placement.row])
-    if goes == was_going:
+    if bool(state.table.leaving[placement.row]) == was_going:
         return []
-    state.gangs.touch(pod)
-    if goes:
-        return [ending_event(pod, goes=True)]
-    # Whoever waited for its room may take that of others.
-    borrows = EventKind.LOAN | EventKind.NOMINATION
-    return [ending_event(pod, goes=False), ClusterEvent(borrows, namespace=pod.namespace)]
+    state.gangs.touch(placement.pod)
+    return ending_events(state, placement, was_going=was_going)
 
 
-def ending_event(pod: Pod, *, goes: bool) -> ClusterEvent:
-    """A pod ends; `goes`: and from now on it leaves within the limit."""
-    what = EventKind.POD_UPDATE | EventKind.POD_LEAVING if goes else EventKind.POD_UPDATE
-    return ClusterEvent(what, pod=pod)
+def ending_events(state: ClusterState, placement: Placement, *, was_going: bool) -> list[ClusterEvent]:
+    """The events of a pod that began to end, to leave within the limit, or no longer leaves."""
+    pod, row = placement.pod, placement.row
+    if state.table.leaving[row]:
+        # The event of a pod that this scheduler evicts was sent when the eviction was decided.
+        what = EventKind.POD_UPDATE if was_going else EventKind.POD_UPDATE | EventKind.POD_LEAVING
+        return [ClusterEvent(what, pod=pod)]
+    events = [ClusterEvent(EventKind.POD_UPDATE, pod=pod)]
+    if was_going or state.table.late[row]:
+        # Whoever waited for its room may take that of others; or it may be taken now, though it was in calm.
+        borrows = EventKind.LOAN | EventKind.NOMINATION
+        events.append(ClusterEvent(borrows, namespace=pod.namespace))
+    return events
