@@ -180,6 +180,33 @@ def test_without_values_the_scheduler_runs_as_without_a_file_but_borrowers_share
     assert effective_plugins(profile) == effective_plugins(bare)
 
 
+@pytest.mark.parametrize(
+    ("profile", "limits"),
+    [
+        pytest.param({}, [60], id="a profile that names the plugin alone"),
+        pytest.param({"args": {"aggregate": "GuaranteedResources"}}, [60], id="one with other arguments"),
+        pytest.param({"args": {"evictionGraceLimitSeconds": 7}}, [7], id="one that says another limit"),
+    ],
+)
+def test_every_profile_with_quotas_has_the_limit_of_victims(
+    tmp_path: Path, profile: dict[str, Any], limits: list[int]
+) -> None:
+    name = "CapacityScheduling"
+    quota = {"schedulerName": "q", "plugins": {"multiPoint": {"enabled": [{"name": name}]}}}
+    if profile:
+        quota["pluginConfig"] = [{"name": "NodeAffinity"}, {"name": name, **profile}]
+    config = {"profiles": [quota, {"schedulerName": "plain"}]}
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"scheduler": {"config": config, "evictionGraceLimitSeconds": 60}}))
+    found = one(objects("default", NAMESPACE, "-f", str(values)), "ConfigMap", "muster-scheduler")
+    of_quota, plain = load_config(found["data"]["config.yaml"], "config.yaml").profiles
+    args = plugin_args(of_quota, CAPACITY_SCHEDULING)
+    assert isinstance(args, CapacitySchedulingArgs)
+    assert [args.eviction_grace_limit_seconds] == limits
+    assert args.aggregate == profile.get("args", {}).get("aggregate", args.aggregate)
+    assert plugin_args(plain, CAPACITY_SCHEDULING) is None
+
+
 def test_a_changed_configuration_rolls_the_schedulers() -> None:
     def mark(*extra: str) -> str:
         found = one(objects("default", NAMESPACE, *extra), "Deployment", "muster-scheduler")

@@ -52,6 +52,11 @@ REFUSED = {
         "members",
     ),
     "an API group in upper case": (f"{SHIP},{KINDS}.group=Example.com", "group"),
+    "no time at all for a victim": ("scheduler.evictionGraceLimitSeconds=0", "evictionGraceLimitSeconds"),
+    "more than a year for a victim": (
+        "scheduler.evictionGraceLimitSeconds=31536001",
+        "evictionGraceLimitSeconds",
+    ),
     "a digest that is none": ("image.digest=latest", "digest"),
     "a failure policy that nobody knows": (
         r"webhook.failurePolicies.podgroups\.validate\.muster\.dev=Sometimes",
