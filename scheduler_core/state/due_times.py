@@ -65,11 +65,13 @@ class DueTimes(Generic[K]):
 
     def take(self, now: float) -> list[K]:
         """Remove the keys that are due, and return them, the earliest first."""
-        found = []
-        while (moment := self.next_time()) is not None and moment <= now:
-            _, _, key = heapq.heappop(self._heap)
-            del self._moments[key]
-            found.append(key)
+        found: list[K] = []
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            moment, entry, key = heapq.heappop(heap)
+            if self._moments.get(key) == (moment, entry):
+                del self._moments[key]
+                found.append(key)
         return found
 
     def next_time(self) -> float | None:

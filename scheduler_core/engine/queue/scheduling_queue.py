@@ -31,6 +31,8 @@ from scheduler_core.state.events import ClusterEvent
 
 FLUSH_AFTER_SECONDS: Final = 300.0
 _MIN_RETRY_SECONDS: Final = 0.1
+# The parts in which a unit may have an end of its time, and the cause of its leaving then.
+_TIMED: Final = {Part.BACKOFF: "BackoffComplete", Part.UNSCHEDULABLE: "TimeCome"}
 
 SortKey = Callable[[Unit], tuple[Any, ...]]
 Gate = Callable[[QueuedUnit], str]
@@ -71,9 +73,8 @@ class SchedulingQueue:
         self._active: UnitsInOrder = (
             ActiveQueue() if places is None else FairActiveQueue(places, self.units.get)
         )
-        # When the backoff, and when the wait of a unit ends, by its key.
-        self._backoffs: DueTimes[str] = DueTimes()
-        self._waits: DueTimes[str] = DueTimes()
+        # When the backoff or the wait of a unit ends, by its key.
+        self._ends: DueTimes[str] = DueTimes()
         table = table or WaitingTable(NodesOfKinds(ChangeLog()))
         self.classes = ClassRequeuer(
             table, wakes, sort_key, self.activate, self._wait_on, self._class_of, self.units.get, places
@@ -169,8 +170,8 @@ class SchedulingQueue:
     def _leave(self, unit: QueuedUnit) -> None:
         self._gates.remove(unit)
         self.classes.leave(unit)
-        self._backoffs.drop(unit.key)
-        self._waits.drop(unit.key)
+        if unit.part in _TIMED:
+            self._ends.drop(unit.key)
         unit.entry = -1
 
     def _enter(self, unit: QueuedUnit, part: Part, now: float, cause: str) -> int:
@@ -203,7 +204,7 @@ class SchedulingQueue:
         self._entries += 1
         unit.part, unit.entry, unit.entered = Part.UNSCHEDULABLE, self._entries, entered
         if unit.due < math.inf:
-            self._waits.put(unit.key, unit.due)
+            self._ends.put(unit.key, unit.due)
         self.classes.wait_on(unit, self._ready_at(unit), now)
 
     def activate(self, unit: QueuedUnit, now: float, cause: str = "ForceActivate") -> None:
@@ -220,7 +221,7 @@ class SchedulingQueue:
             if unit.part is Part.BACKOFF and unit.entry >= 0:
                 return
             self._enter(unit, Part.BACKOFF, now, cause)
-            self._backoffs.put(unit.key, ready)
+            self._ends.put(unit.key, ready)
             return
         entry = self._enter(unit, Part.ACTIVE, now, cause)
         self._active.push((self._sort_key(unit), entry, unit.key))
@@ -280,7 +281,7 @@ class SchedulingQueue:
         self.classes.release_class(unit)
         unit.due = due if due < now + self._flush_after else math.inf
         if unit.due < math.inf:
-            self._waits.put(unit.key, due)
+            self._ends.put(unit.key, due)
 
     def retry(self, unit: QueuedUnit, now: float) -> None:
         """Requeue a unit that failed with an error after its backoff, without waiting for an event."""
@@ -289,7 +290,7 @@ class SchedulingQueue:
         unit.failed_at = now
         # Never at once, whatever the backoff: a broken plugin would keep the scheduler busy.
         self._enter(unit, Part.BACKOFF, now, "ScheduleAttemptFailure")
-        self._backoffs.put(unit.key, now + max(self.backoff(unit.attempts), _MIN_RETRY_SECONDS))
+        self._ends.put(unit.key, now + max(self.backoff(unit.attempts), _MIN_RETRY_SECONDS))
         self.classes.release_class(unit)
 
     def undone(self, uid: str, now: float) -> None:
@@ -316,9 +317,12 @@ class SchedulingQueue:
     def flush(self, now: float) -> None:
         """Requeue units whose backoff or wait is over, and units that no event has woken for five minutes."""
         self.classes.continue_attempts(now)
-        for times, cause in ((self._backoffs, "BackoffComplete"), (self._waits, "TimeCome")):
-            for key in times.take(now):
-                self.activate(self.units[key], now, cause)
+        if ended := self._ends.take(now):
+            # Backoffs first; each unit is where it was, unless another one has just sent it on.
+            units = sorted((self.units[key] for key in ended), key=lambda unit: unit.part is not Part.BACKOFF)
+            for unit in units:
+                if cause := _TIMED.get(unit.part):
+                    self.activate(unit, now, cause)
         while self.classes.open_oldest(now, self._flush_after):
             pass
 
@@ -339,7 +343,7 @@ class SchedulingQueue:
         """When `flush` has work next, or None."""
         oldest = self.classes.waiting.oldest
         flush = oldest.tried_at + self._flush_after if oldest is not None else None
-        return earliest(self._backoffs.next_time(), self._waits.next_time(), flush)
+        return earliest(self._ends.next_time(), flush)
 
     def count(self, part: Part) -> int:
         """The number of units in a part."""

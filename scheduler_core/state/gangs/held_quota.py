@@ -96,8 +96,11 @@ def _sums(ledger: QuotaLedger, quota: ElasticQuota) -> ResourceList:
 def review_holds(state: ClusterState, now: float) -> list[ClusterEvent]:
     """Begin and end the holds that are due; an event of its quota for each one that changed."""
     holds = state.gangs.quota_holds
+    due = holds.take_due(now)
+    if not due:
+        return []
     namespaces = set()
-    for key in sorted(holds.take_due(now)):
+    for key in sorted(due):
         hold = holds.holds.get(key)
         _review(state, key, now)
         after = holds.holds.get(key)

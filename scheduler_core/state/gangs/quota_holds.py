@@ -119,9 +119,12 @@ class QuotaHolds:
 
     def take_due(self, now: float) -> set[str]:
         """Take the groups to review: touched ones, holds at their end, those whose namespace has rested."""
+        if not (self.touched or self._holds or self.rests):
+            # Most clusters hold no quota: no cost.
+            return set()
         found = self.touched.union(self._ends.take(now))
         self.touched.clear()
-        if rested := set(self.rests.take(now)):
+        if rested := self.rests.take(now):
             found |= {key for key, namespace in self._asking.items() if namespace in rested}
         return found
 
