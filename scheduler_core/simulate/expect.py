@@ -35,6 +35,10 @@ def _outcomes(expect: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[
         yield _of_pod(pod, "bound", pod in bound, report)
     for pod in expect.get("pending") or ():
         yield _of_pod(pod, "pending", pod in report["pending"], report)
+    for pod in expect.get("awake") or ():
+        yield _woken(pod, report, wanted=True)
+    for pod in expect.get("asleep") or ():
+        yield _woken(pod, report, wanted=False)
     for pod, node in (expect.get("boundOn") or {}).items():
         yield _of_pod(pod, f"on {node}", bound.get(pod) == node, report)
     if expect.get("boundAny") is not None:
@@ -55,6 +59,9 @@ def _outcomes(expect: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[
         yield ExpectationOutcome("budgets", tuple(_budgets(expect["budgets"] or {}, report["budgets"])))
     for want in expect.get("events") or ():
         yield ExpectationOutcome(f"event {_event(want)}", tuple(_events(want, report["events"])))
+    for pod in report.get("overlooked", ()):
+        text = f"{pod}: nothing in the step woke it, though it starts or evicts once it is looked at again"
+        yield ExpectationOutcome(f"{pod} not overlooked", (text,))
 
 
 def listed(names: Iterable[str]) -> str:
@@ -76,6 +83,15 @@ def _place(pod: str, report: Mapping[str, Any]) -> str:
 def _of_pod(pod: str, expected: str, met: bool, report: Mapping[str, Any]) -> ExpectationOutcome:
     text = () if met else (f"{pod}: expected {expected}, got {_place(pod, report)}",)
     return ExpectationOutcome(f"{pod} {expected}", text)
+
+
+def _woken(pod: str, report: Mapping[str, Any], *, wanted: bool) -> ExpectationOutcome:
+    """Whether the step woke a pod; only a pod that waits is asleep."""
+    awake, waits = pod in report["awake"], pod in report["pending"]
+    expected = "awake" if wanted else "asleep"
+    met = awake if wanted else waits and not awake
+    got = "awake" if awake else "asleep" if waits else _place(pod, report)
+    return ExpectationOutcome(f"{pod} {expected}", () if met else (f"{pod}: expected {expected}, got {got}",))
 
 
 def _evicted(expected: Iterable[str], actual: set[str]) -> ExpectationOutcome:

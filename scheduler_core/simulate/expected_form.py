@@ -100,6 +100,8 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], None]]] = {
     "boundAny": _is_choice,
     "boundOn": _is_map,
     "pending": _is_names,
+    "awake": _is_names,
+    "asleep": _is_names,
     "evicted": _is_names,
     "evictedAny": _is_choice,
     "status": _is_statuses,

@@ -70,6 +70,10 @@ class Expectations(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     bound_on: Annotated[Map | None, _told("Pod to the node that it is on.", {"team-a/train-0": "n1"})] = None
     bound_any: Annotated[SomeOf | None, _told("How many of some pods have a node.")] = None
     pending: Annotated[Pods, _told("Pods without a node, each as namespace/name.")] = None
+    awake: Annotated[
+        Pods, _told("Pods that the step woke: the scheduler tried them because something happened.")
+    ] = None
+    asleep: Annotated[Pods, _told("Pods that wait, and that nothing in the step woke.")] = None
     evicted: Annotated[Pods, _told("All pods that the step evicts; an empty list: none.")] = None
     evicted_any: Annotated[SomeOf | None, _told("How many of some pods the step evicts.")] = None
     status: Annotated[

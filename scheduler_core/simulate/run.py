@@ -74,7 +74,12 @@ def run_scenario(scenario: Scenario, explain: str | None = None) -> dict[str, An
             remarks = _apply(simulation, review, _writes_of(simulation, step, f"steps[{index}]"))
             explained = explain_pod(simulation.scheduler, explain, simulation.now) if explain else None
             simulation.run()
-            report = {"step": index, **simulation.report()}
+            report = {
+                "step": index,
+                **simulation.report(),
+                "awake": sorted(simulation.awake),
+                "overlooked": sorted(simulation.overlooked),
+            }
             found = outcomes(step.expect or {}, report)
             report["mismatches"] = [text for outcome in found for text in outcome.mismatches]
             report["expectations"] = [msgspec.structs.asdict(outcome) for outcome in found]

@@ -103,6 +103,9 @@ class Simulation:
         self.evicted: list[Evicted] = []
         self.restarted: list[Evict] = []
         self.events: list[dict[str, str]] = []
+        # Pods that were tried because something happened, and those that a last look started or evicted for.
+        self.awake: set[str] = set()
+        self.overlooked: set[str] = set()
 
     def copy(self, config: SchedulerConfiguration | None = None) -> Simulation:
         """A second cluster with the same objects and time, whose scheduler knows nothing else."""
@@ -183,6 +186,7 @@ class Simulation:
         """Forget what was placed and evicted, and events: the next report has what happens from now on."""
         self.placed = []
         self.evicted, self.restarted, self.events = [], [], []
+        self.awake, self.overlooked = set(), set()
 
     def _written(
         self, write: Callable[[Mapping[str, Any], str], Change], obj: Mapping[str, Any], path: str
@@ -214,14 +218,18 @@ class Simulation:
     def run(self, *, messages: bool = True) -> None:
         """Decide, write and observe until nothing changes and the messages of waiting pods are current.
 
-        Without `messages` those may be of an earlier moment of the run, which then ends sooner.
+        Without `messages` those may be of an earlier moment of the run, which then ends sooner. For messages
+        the scheduler looks once more at who waits. Whom such a look starts, no event has woken: `overlooked`.
         """
         looks = _MOST_LOOKS if messages else 0
         for _ in range(_MAX_ROUNDS):
             decisions = self.scheduler.step(self.now, _MOST_TRIES)
-            if not decisions and looks:
+            if decisions or not looks:
+                self.awake.update(_tried(decisions))
+            else:
                 looks -= 1
                 decisions = self.scheduler.reviews.review(self.now, after=0.0)
+                self.overlooked.update(_helped(decisions))
             changed = False
             for decision in decisions:
                 changed |= self.carry_out(decision)
@@ -303,3 +311,14 @@ class Simulation:
     def report(self) -> dict[str, Any]:
         """What has a node, what waits and why, and what happened (docs/cli.md, `simulate`)."""
         return report(self)
+
+
+def _tried(decisions: Iterable[Decision]) -> set[str]:
+    """Keys of the pods that decisions were made about."""
+    return {item.pod.key for item in decisions if isinstance(item, Placed | Rejected)} | _helped(decisions)
+
+
+def _helped(decisions: Iterable[Decision]) -> set[str]:
+    """Keys of the pods that decisions start, or for which they evict others."""
+    found = {item.pod.key for item in decisions if isinstance(item, Placed)}
+    return found | {item.preemptor.key for item in decisions if isinstance(item, Evicted)}

@@ -26,7 +26,13 @@ from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
 from scheduler_core.state.departing import ending_events, follow, follow_node
 from scheduler_core.state.displacements import Displacements
-from scheduler_core.state.events import ClusterEvent, EventKind, ended_without_node, node_changed
+from scheduler_core.state.events import (
+    ClusterEvent,
+    EventKind,
+    ended_without_node,
+    left_without_node,
+    node_changed,
+)
 from scheduler_core.state.extender_answers import ExtenderAnswers
 from scheduler_core.state.gangs.gangs import GangTable, group_event
 from scheduler_core.state.gangs.ranks import ranks_in, running_rows
@@ -188,9 +194,7 @@ class ClusterState:
         self.departures.forget(uid)
         if uid in self.placed:
             return [ClusterEvent(EventKind.POD_DELETE, pod=self._unplace(uid))]
-        if pod is not None and self.unplaced.gone(pod):
-            return [ClusterEvent(EventKind.OTHER | EventKind.QUOTA, pod=pod, namespace=pod.namespace)]
-        return [ClusterEvent(EventKind.OTHER, pod=pod)] if pod is not None else []
+        return [left_without_node(pod, charged=self.unplaced.gone(pod))] if pod is not None else []
 
     def _place(
         self, pod: Pod, node: str, assumed_at: float | None, learned: float, vector: Int64 | None = None
@@ -336,11 +340,11 @@ class ClusterState:
         return [*events, ClusterEvent(EventKind.QUOTA)] if recharged else events
 
     def _recharge(self, slot: int) -> bool:
-        """Charge the pods of a node by its flavors as they are now; whether there are any."""
+        """Charge the pods of a node, and those nominated to it, by its flavors now; whether there are any."""
         pods = list(self.nodes.pods[slot].values())
         for pod in pods:
             self._recount(self.placed[pod.uid], pod)
-        return bool(pods)
+        return self.nominations.recharge(self.nodes.names[slot]) or bool(pods)
 
     def put_flavor(self, flavor: QuotaFlavor) -> list[ClusterEvent]:
         """A QuotaFlavor was added or changed: pods on its nodes count by it from now on."""
@@ -360,11 +364,13 @@ class ClusterState:
         return [ClusterEvent(EventKind.QUOTA | EventKind.OTHER)]
 
     def remove_node(self, name: str) -> list[ClusterEvent]:
-        """A node is gone. Pods still on it keep counting in their quota until they are gone too."""
+        """A node is gone, with its flavors. Its pods count in their quota until they are gone too."""
         old, slot = self.nodes.of_name(name), self.nodes.slot(name)
+        events = [ClusterEvent(EventKind.NODE_DELETE, old_node=old)]
+        if slot is not None and self.nodes.flavors.set(slot) and self._recharge(slot):
+            events.append(ClusterEvent(EventKind.QUOTA))
         self.nodes.remove(name)
-        left = follow_node(self, slot, old) if slot is not None else []
-        return [ClusterEvent(EventKind.NODE_DELETE, old_node=old), *left]
+        return [*events, *follow_node(self, slot, old)] if slot is not None else events
 
     def put_quota(self, quota: ElasticQuota) -> list[ClusterEvent]:
         """An ElasticQuota was added or changed. A change of the status alone produces no event."""

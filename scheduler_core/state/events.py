@@ -85,7 +85,18 @@ def ended_without_node(pod: Pod, old: Pod | None) -> list[ClusterEvent]:
     if pod.finished:
         new = old is None or not old.finished
         return [ClusterEvent(EventKind.GROUP, pod=pod)] if new and group_of(pod) is not None else []
-    return [ClusterEvent(EventKind.OTHER, pod=pod)] if old is not None and not old.terminating else []
+    return [left_without_node(pod)] if old is not None and not old.terminating else []
+
+
+def left_without_node(pod: Pod, *, charged: bool = False) -> ClusterEvent:
+    """The event of a pod without a node that goes; `charged`: it counted in its quota.
+
+    What such a member of a native group contradicts, as its scheduler, holds the group no longer.
+    """
+    what = EventKind.OTHER | EventKind.GROUP if pod.native_group else EventKind.OTHER
+    if not charged:
+        return ClusterEvent(what, pod=pod)
+    return ClusterEvent(what | EventKind.QUOTA, pod=pod, namespace=pod.namespace)
 
 
 def node_changed(node: Node, old: Node | None) -> list[ClusterEvent]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.model.names import PODS
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.resources import ResourceList
 from scheduler_core.state.neighbours.affinity_index import wide_repelling
 from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.state.nominated_neighbours import NominatedNeighbours
@@ -78,7 +80,7 @@ class Nominations:
         self.remove(pod.uid)
         if before is not None and (before.node, before.kept) == (node, kept):
             self.freed = freed or not np.array_equal(before.vector, vector)
-        charge = self._nodes.flavors.charge(pod.requests, self._nodes.slot(node))
+        charge = self._charge(pod, node)
         item = Nomination(pod, node, vector, victims, kept, group, right, charge)
         self._by_uid[pod.uid] = item
         self.digest ^= hash((pod.uid, node, item.rights))
@@ -88,6 +90,23 @@ class Nominations:
             self._ours.add(pod.uid)
         self._by_node.setdefault(node, set()).add(pod.uid)
         self._count(item, 1)
+
+    def _charge(self, pod: Pod, node: str) -> ResourceList:
+        return self._nodes.flavors.charge(pod.requests, self._nodes.slot(node))
+
+    def recharge(self, node: str) -> bool:
+        """Charge the nominated pods of a node by its flavors as they are now; whether there are any."""
+        uids = self._by_node.get(node, ())
+        for uid in uids:
+            item = self._by_uid[uid]
+            made = msgspec.structs.replace(item, charge=self._charge(item.pod, node))
+            self._by_uid[uid] = made
+            if uid in self.added:
+                self.added[uid] = made
+            if uid not in self._held:
+                self._count(item, -1)
+                self._count(made, 1)
+        return bool(uids)
 
     def put_gang(
         self,

@@ -61,6 +61,10 @@ class FlavorWorld:
         self.put(_node(name, kind, gpus), new=name not in self.kinds)
         self.kinds[name], self.gpus[name] = kind, gpus
 
+    def lose_node(self, name: str) -> None:
+        self.delete("Node", name)
+        del self.kinds[name], self.gpus[name]
+
     def quota(self, space: str, low: dict[str, int], high: dict[str, int], *, new: bool = True) -> None:
         spec = {"min": {name: str(v) for name, v in low.items()}}
         if high:
@@ -151,6 +155,13 @@ class FlavorWorld:
             for name in (GPU, FLAVOR_PREFIX + "h100", FLAVOR_PREFIX + "a100"):
                 assert known.get(name, 0) == use[space][name], (space, name)
 
+    def check_restart(self) -> None:
+        """A scheduler that starts now charges the same, and whoever starts was woken by what happened."""
+        fresh = self.simulation.copy().scheduler.state
+        for space in SPACES:
+            assert Counter(self.state.ledger.used(space)) == Counter(fresh.ledger.used(space)), space
+        assert not self.simulation.overlooked
+
     def check_nobody_waits_who_fits(self) -> None:
         use = self.use()
         free = dict(self.gpus)
@@ -182,6 +193,7 @@ def test_charges_and_limits_over_a_history(seed: int) -> None:
         before = world.use()
         world.simulation.run()
         world.check()
+        world.check_restart()
         if not len(world.state.nominations):
             world.check_nobody_waits_who_fits()
         highs, sums = world.limits()
@@ -217,7 +229,10 @@ def _step(world: FlavorWorld) -> None:
         else:
             world.put(_flavor(name))
     elif what < 0.46:
-        world.node(f"n{len(world.kinds)}", dice.choice(KINDS), dice.randint(1, 5))
+        world.made += 1
+        world.node(f"n{world.made}", dice.choice(KINDS), dice.randint(1, 5))
+    elif what < 0.49 and len(world.kinds) > 1:
+        world.lose_node(dice.choice(list(world.kinds)))
     elif what < 0.56:
         world.gang(dice.choice(SPACES), 1, dice.randint(2, 4), dice.choice(["", "h100"]))
     else:

@@ -260,7 +260,9 @@ def _may_evict_a_sibling(state: ClusterState, pod: Pod, came: Pod) -> bool:
             # A reclaim from other quotas does not look at priorities.
             reclaims = policy.may_reclaim(state.ledger, quota, charged(pod.requests), beside)
             return reclaims or may_move_fairly(state, pod)
-        if _whole_within_min(state, pod, quota, beside):
+        if all(
+            _whole_within_min(state, pod, quota, asked, beside) for asked in state.nodes.flavors.charges(pod)
+        ):
             return False
     return state.gangs.lowest_priority(ref.key) < pod.priority
 
@@ -280,24 +282,30 @@ def _above_min_since(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool
     """Whether an added pod took the pod above the min of its quota.
 
     Before, its victims were pods of other quotas; now they are less important pods of its own quota. A gang
-    counts as a whole.
+    counts as a whole. With flavors it is enough that this is so on the nodes of one of them.
     """
     quota, came = state.ledger.quota_of(pod.namespace), event.pod
     if quota is None or came is None or came.namespace != pod.namespace or pod.preemption_policy == NEVER:
         return False
-    beside = own_nominated(state, pod) if len(state.nominations) else {}
-    if _whole_within_min(state, pod, quota, beside):
-        return False
-    shift(beside, charged(came.requests), -1)
-    return within_min(state.ledger, quota, pod.requests, beside)
+    beside = dict(own_nominated(state, pod)) if len(state.nominations) else dict[str, int]()
+    before = dict(beside)
+    shift(before, charged(state.charge_of(came)), -1)
+    return any(
+        not _whole_within_min(state, pod, quota, asked, beside)
+        and within_min(state.ledger, quota, asked, before)
+        for asked in state.nodes.flavors.charges(pod)
+    )
 
 
-def _whole_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota, beside: ResourceList) -> bool:
-    """Whether a pod stays within the min of its quota; for a gang, minMembers pods of its size.
+def _whole_within_min(
+    state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList, beside: ResourceList
+) -> bool:
+    """Whether a pod stays within the min of its quota; for a gang, minMembers pods of its size. `asked` is
+    what the pod is charged.
 
     This overestimates a gang whose members hold nodes already or request less: it may wake pods needlessly.
     """
     gang = state.gangs.of(pod)
     number = gang.min_members if gang is not None else 1
-    charge = {name: number * value for name, value in charged(pod.requests).items()}
+    charge = {name: number * value for name, value in charged(asked).items()}
     return charge_within_min(state.ledger, quota, charge, beside)

@@ -169,10 +169,13 @@ def own_quota_hints() -> Mapping[EventKind, Hint | None]:
 
 
 def flavor_hints() -> Mapping[EventKind, Hint | None]:
-    """Events for a pod that quotas refuse on the nodes of a flavor: use or a limit changed."""
+    """Events for a pod that quotas refuse on the nodes of a flavor: use or a limit changed, or a node came or
+    got another label, and quotas admit the pod there.
+    """
     changes = EventKind.QUOTA | EventKind.NOMINATION | EventKind.LOAN | EventKind.SHARE
     return {
         changes | EventKind.POD_LEAVING: None,
+        EventKind.NODE_ADD | EventKind.NODE_LABELS: NarrowHint(_is_admitted_there),
         EventKind.POD_DELETE: StandingHint(_is_any, _of_quotas),
     }
 
@@ -275,15 +278,23 @@ def _is_admitted(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     return refusal_of(state, pod) is None
 
 
-def _lasting_refusal(state: ClusterState, pod: Pod) -> Refusal | None:
-    """The reason why quotas refuse the pod even once all leaving pods are gone, or None.
+def _is_admitted_there(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether quotas admit the pod on the node of the event, by the flavors that this node has now."""
+    if event.node is None:
+        return True
+    asked = state.nodes.flavors.charge(pod.requests, state.nodes.slot(event.node.name))
+    return _lasting_refusal(state, pod, asked) is None
+
+
+def _lasting_refusal(state: ClusterState, pod: Pod, asked: ResourceList | None = None) -> Refusal | None:
+    """The reason why quotas refuse the pod even once all leaving pods are gone, or None; see `refusal_of`.
 
     A pod that may preempt can be nominated, and then waits for the leaving pods.
     """
-    refusal = refusal_of(state, pod)
+    refusal = refusal_of(state, pod, asked=asked)
     if refusal is None or pod.preemption_policy == NEVER or not any(state.ledger.total_leaving.values()):
         return refusal
-    return refusal_of(state, pod, after_leaving=True)
+    return refusal_of(state, pod, after_leaving=True, asked=asked)
 
 
 def _is_below_max(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

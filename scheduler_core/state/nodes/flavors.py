@@ -56,8 +56,8 @@ class NodeFlavors:
         """The node with its flavors among its allocatable resources."""
         return flavored(node, self.of_labels(node)) if self._by_name or self._on_slot else node
 
-    def set(self, slot: int, flavors: OnNode) -> bool:
-        """Note the flavors of a node; True if they changed."""
+    def set(self, slot: int, flavors: OnNode = NONE) -> bool:
+        """Note the flavors of a node, by default none; True if they changed."""
         if self._on_slot.get(slot, NONE) == flavors:
             return False
         self._masks.clear()
@@ -89,6 +89,14 @@ class NodeFlavors:
             (flavor.resource, flavor.virtual) for flavor in self.asked_by(pod.requests) if flavor.has(labels)
         ]
         return charged_on(pod.requests, tuple(found))
+
+    def charges(self, pod: Pod) -> list[ResourceList]:
+        """What a pod may be charged, by the node that it gets: without a flavor, and on those of each."""
+        asked = self.asked(pod)
+        if asked is not pod.requests:
+            return [asked]
+        places = ((flavor.resource, flavor.virtual) for flavor in self.asked_by(pod.requests))
+        return [asked, *(charged_on(asked, (place,)) for place in places)]
 
     def mask(self, virtual: str, size: int) -> Bool:
         """bool [N]: the nodes of a flavor. Read only."""

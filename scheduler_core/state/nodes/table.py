@@ -209,12 +209,18 @@ class NodeTable:
     def column(self, key: str) -> LabelColumn:
         """The column of a label key, made on first use and kept current from then on; read only.
 
-        Pods may name any number of keys. Those that no node has share one column.
+        Pods may name any number of keys. Those that no node has share one column, whose values are of no use
+        once a node has the key: `own_column` is for those who keep ids of values.
         """
         found = self._columns.get(key)
         if found is None:
-            if not self.has_label(key):
-                return self._absent
+            return self.own_column(key) if self.has_label(key) else self._absent
+        return found
+
+    def own_column(self, key: str) -> LabelColumn:
+        """The column of a label key that stays the same from now on, also if no node has the key yet."""
+        found = self._columns.get(key)
+        if found is None:
             found = self._columns[key] = LabelColumn(self.alive.shape[0])
             for slot, node in enumerate(self.nodes):
                 if node is not None:

@@ -112,7 +112,7 @@ class VolumeTable:
             self.group[row] = self.groups.id(terms)
         else:
             self.key[row] = self.keys.id(only.key)
-            self.value[row] = self._nodes.column(only.key).values.id(only.values[0])
+            self.value[row] = self._nodes.own_column(only.key).values.id(only.values[0])
 
     def _new_row(self) -> int:
         if self._free:

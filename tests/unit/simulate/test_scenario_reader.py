@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler_core.engine.events import QueueingHints
+from scheduler_core.engine.queue.requeue import Wake
 from scheduler_core.errors import ConfigError
 from scheduler_core.simulate import load_scenarios, run_scenario
 from scheduler_core.simulate.expect import mismatches
@@ -255,7 +257,11 @@ def test_differences_are_reported() -> None:
 
 REPORT: dict[str, Any] = {
     "bound": {"a/p": "n"},
-    "pending": {"a/w": {"reason": "Unschedulable", "message": "0/1 nodes are available"}},
+    "pending": {
+        "a/w": {"reason": "Unschedulable", "message": "0/1 nodes are available"},
+        "a/r": {"reason": "Unschedulable", "message": "0/1 nodes are available"},
+    },
+    "awake": ["a/r"],
     "evicted": [{"pod": "a/v1"}, {"pod": "a/v2"}],
     "status": {"ElasticQuota a/q": {"used": {"cpu": "2", "memory": "1Gi"}}, "PodGroup a/g": {"running": 1}},
     "events": [{"object": "Pod a/w", "reason": "FailedScheduling", "message": "too small"}],
@@ -291,6 +297,10 @@ WAITS = 'got Ready=False, reason Waits, observedGeneration 2, "no node"'
     ("expect", "words"),
     [
         ({"bound": ["a/w"]}, "a/w: expected bound, got pending (0/1 nodes are available)"),
+        ({"awake": ["a/w"]}, "a/w: expected awake, got asleep"),
+        ({"asleep": ["a/r"]}, "a/r: expected asleep, got awake"),
+        ({"asleep": ["a/p"]}, "a/p: expected asleep, got on n"),
+        ({"asleep": ["a/typo"]}, "a/typo: expected asleep, got no such pod"),
         ({"evicted": ["a/x", "a/y"]}, "evicted: expected a/x and a/y, got a/v1 and a/v2"),
         ({"evicted": []}, "evicted: expected none, got a/v1 and a/v2"),
         ({"evicted": None}, "evicted: expected none, got a/v1 and a/v2"),
@@ -335,11 +345,27 @@ def test_a_mismatch_is_told_in_words(expect: dict[str, Any], words: str) -> None
     assert mismatches(expect, REPORT) == [words]
 
 
+def test_who_is_overlooked_is_told_whatever_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who starts only because a step looks at everybody at its end, no event has woken."""
+    spec = '{schedulerName: muster-scheduler, containers: [{name: c, resources: {requests: {cpu: "9"}}}]}'
+    pod = f"{{kind: Pod, metadata: {{name: p, namespace: a}}, spec: {spec}}}"
+    steps = f"[{{create: [{pod}]}}, {{update: [{NODE.replace('4', '9')}]}}]"
+    (scenario,) = load_scenarios(f"objects: [{NODE}]\nsteps: {steps}")
+    told = "a/p: nothing in the step woke it, though it starts or evicts once it is looked at again"
+    for wakes, mismatches_then in ((True, []), (False, [told])):
+        if not wakes:
+            monkeypatch.setattr(QueueingHints, "wake", lambda *_: Wake.NO)
+        step = run_scenario(scenario)["steps"][1]
+        assert (step["mismatches"], step["awake"]) == (mismatches_then, ["a/p"] if wakes else [])
+
+
 def test_an_expected_outcome_is_no_mismatch() -> None:
     expect = {
         "bound": ["a/p"],
         "boundOn": {"a/p": "n"},
         "pending": ["a/w"],
+        "awake": ["a/r"],
+        "asleep": ["a/w"],
         "evicted": ["a/v2", "a/v1"],
         "status": {"ElasticQuota a/q": {"used": {"cpu": "2000m", "pods": 0}}, "PodGroup a/h": {"running": 0}},
         "events": [{"reason": "FailedScheduling", "contains": "small"}],

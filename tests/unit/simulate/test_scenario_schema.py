@@ -72,7 +72,10 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 KEYS = st.sampled_from(
-    ["bound", "boundOn", "boundAny", "evictedAny", "conditions", "budgets", "events", "pending", "evicted"]
+    [
+        *("bound", "boundOn", "boundAny", "evictedAny", "conditions", "budgets", "events", "pending"),
+        *("evicted", "awake", "asleep"),
+    ]
 )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.quotas.quota_flavor import QuotaFlavor, parse_quota_flavor
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import EventKind
 from scheduler_core.state.first_pods import place_first_pods
 from tests.support.builders import make_pod, make_quota
 
@@ -71,3 +72,43 @@ def test_a_pod_that_leaves_still_counts_by_its_flavor_after_a_change_of_labels()
     state.put_node(node({"gpu": "hot"}))
     assert state.ledger.leaving("a")[HOT] == 2
     assert state.check() == []
+
+
+def test_pods_of_a_deleted_node_count_as_after_a_restart_by_the_total_alone() -> None:
+    state = state_with_pods(first=True)
+    events = state.remove_node("n1")
+    assert (state.ledger.used("a")[GPU], state.ledger.used("a").get(HOT, 0)) == (4, 0)
+    assert any(event.what.meets(EventKind.QUOTA) for event in events)
+    assert state.check() == []
+    state.put_node(node({"gpu": "hot"}))
+    assert state.ledger.used("a")[HOT] == 4
+    assert state.check() == []
+
+
+def test_the_place_of_a_deleted_node_has_no_flavor_for_the_next_one() -> None:
+    state = ClusterState()
+    state.put_quota(make_quota("a/q").min(gpu=2).obj())
+    state.put_flavor(flavor())
+    state.put_node(node({"gpu": "hot"}))
+    state.remove_node("n1")
+    # A pod may be read before its node.
+    state.put_pod(make_pod("a/p").requests(gpu=2).on("unknown").obj(), 1.0)
+    assert state.ledger.used("a").get(HOT, 0) == 0
+
+
+def test_a_nominated_pod_counts_by_the_flavor_that_its_node_has_now() -> None:
+    state = state_with_pods(first=True)
+    pod = make_pod("a/waits").requests(gpu=2).obj()
+    state.put_pod(pod, 1.0)
+    state.nominations.put(pod, "n1", state.vector(pod))
+
+    def charged() -> list[int]:
+        return [sums.get(HOT, 0) for sums in state.nominations.sums.values()]
+
+    assert charged() == [2]
+    state.put_node(node({}))
+    assert charged() == [0]
+    state.put_node(node({"gpu": "hot"}))
+    assert charged() == [2]
+    state.remove_flavor(flavor())
+    assert charged() == [0]

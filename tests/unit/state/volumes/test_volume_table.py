@@ -11,6 +11,7 @@ from scheduler_core.arrays.intern import ABSENT
 from scheduler_core.model.storage import PersistentVolumeClaim
 from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.state.volumes.volume_table import ANYWHERE, VolumeTable
+from tests.support.builders import make_node
 from tests.support.storage_builders import VolumeBuilder, label_term, make_claim, make_volume
 
 
@@ -146,3 +147,13 @@ def test_simple_places_are_label_values_all_others_are_groups(volume: VolumeBuil
     else:
         assert (out.key[row], out.value[row]) == (ABSENT, ABSENT)
         assert out.groups.values[out.group[row]] == volume.obj().terms
+
+
+def test_a_value_that_is_known_before_any_node_has_the_label_is_that_of_the_nodes() -> None:
+    nodes = NodeTable(ResourceIndex())
+    out = table(make_volume("other").on("rack", "y"), make_volume("v").on("zone", "x"), nodes=nodes)
+    nodes.put(make_node("n1").label("zone", "w").obj())
+    slot = nodes.put(make_node("n2").label("zone", "x").obj())
+    row = out.row("v")
+    assert row is not None
+    assert out.value[row] == nodes.column("zone").ids[slot] != nodes.column("zone").ids[1 - slot]
