@@ -1,0 +1,14 @@
+"""Nobody waits beside room that nobody can use before, and who evicted starts when its victims are gone."""
+
+from __future__ import annotations
+
+from tests.support.every import every_seed
+from tests.support.searches import cases
+from tests.support.waiting_histories import History
+
+HISTORIES = cases(400, "MUSTER_WAITING_HISTORIES", least=40)
+
+
+@every_seed(range(HISTORIES), each=40)
+def test_free_room_is_never_idle_while_a_pod_waits_that_may_have_it(seed: int) -> None:
+    assert list(History(seed).play()) == [], f"seed {seed}"

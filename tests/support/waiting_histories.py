@@ -1,0 +1,225 @@
+"""Small histories in which pods take their time to end, and what nobody may wait for, in plain numbers.
+
+One resource (CPUs), some nodes, flat quotas. Pods come, are deleted with seconds to years of grace, and are
+evicted; a pod keeps its node until its grace period is over.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler_core.config.load import muster_config
+from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.engine.decisions import Evicted, Placed
+from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.framework.registry import build_profiles
+from scheduler_core.plugins.registry import FACTORIES
+from scheduler_core.state.cluster import ClusterState
+from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+
+GRACE: Final = (1, 30, 200, 3600, 10 * 365 * 86400)
+LIMIT: Final = 300
+STEPS: Final = 14
+
+
+@dataclass
+class Runs:
+    """A pod; `ends` is when it is gone, once it is deleted, and `victims` whom it evicted and waits for."""
+
+    number: int
+    quota: str
+    cpu: int
+    priority: int
+    grace: int
+    node: str = ""
+    ends: float | None = None
+    victims: set[str] = field(default_factory=set)
+    # What was placed before the pod's victims were told to go; None: it evicted nobody, or others changed.
+    seen: set[str] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"p{self.number}"
+
+    def made(self) -> PodBuilder:
+        made = make_pod(f"{self.quota}/{self.name}").uid(self.name).requests(cpu=self.cpu)
+        made = (
+            made.priority(self.priority).created(self.number).spec(terminationGracePeriodSeconds=self.grace)
+        )
+        if self.node:
+            made = made.on(self.node)
+        if self.ends is not None:
+            made.deleting(self.ends).meta["deletionGracePeriodSeconds"] = self.grace
+        return made
+
+
+class History:
+    """A random history; `faults` says after each step who waits in vain."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        draw = self.random
+        self.nodes = {f"n{i}": draw.randint(3, 8) for i in range(draw.randint(1, 3))}
+        self.low = {name: draw.randint(0, 4) for name in "abcd"[: draw.randint(2, 4)]}
+        self.high = {name: low + draw.randint(0, 5) for name, low in self.low.items()}
+        self.pods: dict[str, Runs] = {}
+        self.now, self.number = 1000.0, 0
+        self.scheduler = Scheduler(
+            ClusterState(),
+            build_profiles(muster_config(), FACTORIES, KNOWN_PLUGINS),
+            initial_backoff=0.0,
+            max_backoff=0.0,
+        )
+        for name, cpu in self.nodes.items():
+            self.scheduler.put(make_node(name).allocatable(cpu=cpu).obj(), self.now)
+        for name, low in self.low.items():
+            quota = make_quota(f"{name}/q").min(cpu=low).max(cpu=self.high[name])
+            self.scheduler.put(quota.obj(), self.now)
+
+    # What happens
+
+    def play(self) -> Iterator[str]:
+        """What is wrong after each step, in words."""
+        for step in range(STEPS):
+            what = self.random.choice(("come", "come", "leave", "wait"))
+            getattr(self, what)()
+            for _ in range(20):
+                if not self.decide():
+                    break
+            else:
+                yield f"step {step}: evicts without end"
+            yield from (f"step {step}: {fault}" for fault in self.faults())
+
+    def come(self) -> None:
+        draw = self.random
+        for _ in range(draw.randint(1, 3)):
+            number, self.number = self.number, self.number + 1
+            quota, cpu, priority = draw.choice([*self.low]), draw.randint(1, 3), draw.choice((0, 0, 5))
+            pod = Runs(number, quota, cpu, priority, draw.choice(GRACE))
+            self.pods[pod.name] = pod
+            self.put(pod)
+        self.disturb()
+
+    def leave(self) -> None:
+        running = [pod for pod in self.pods.values() if pod.node and pod.ends is None]
+        if running:
+            self.delete(self.random.choice(running))
+            self.disturb()
+
+    def wait(self) -> None:
+        self.now += self.random.choice((2, 40, 400, 5000))
+        for pod in [pod for pod in self.pods.values() if pod.ends is not None]:
+            if pod.ends is not None and pod.ends <= self.now:
+                del self.pods[pod.name]
+                self.scheduler.remove(self.scheduler.state.pods[pod.name], self.now)
+
+    def delete(self, pod: Runs, grace: int | None = None) -> None:
+        pod.grace = pod.grace if grace is None else min(grace, pod.grace)
+        ends = self.now + pod.grace
+        pod.ends = ends if pod.ends is None else min(ends, pod.ends)
+        self.put(pod)
+
+    def put(self, pod: Runs) -> None:
+        self.scheduler.put(pod.made().obj(), self.now)
+
+    def disturb(self) -> None:
+        """Others came or went: who evicted before need not have its room any more."""
+        for pod in self.pods.values():
+            pod.seen = None
+
+    def decide(self) -> bool:
+        """One step of the scheduler; whether it decided anything that matters."""
+        decisions = self.scheduler.step(self.now)
+        assert self.scheduler.state.check() == []
+        placed = {item.pod.name: item.node for item in decisions if isinstance(item, Placed)}
+        for item in decisions:
+            if isinstance(item, Evicted):
+                preemptor = self.pods[item.preemptor.name]
+                preemptor.victims.add(item.pod.name)
+                preemptor.seen = {pod.name for pod in self.pods.values() if pod.node}
+        for name, node in placed.items():
+            self.pods[name].node = node
+            self.put(self.pods[name])
+        evictions = [item for item in decisions if isinstance(item, Evicted)]
+        for item in evictions:
+            self.delete(self.pods[item.pod.name], item.grace)
+        return bool(placed or evictions)
+
+    # What nobody may wait for
+
+    def faults(self) -> Iterator[str]:
+        for pod in self.pods.values():
+            if not pod.node and pod.ends is None:
+                free = next((node for node in self.nodes if self.hurts_nobody(pod, node)), "")
+                if free:
+                    yield f"{pod.name} waits beside room on {free} that nobody can use before it"
+                if pod.victims and not pod.victims & self.pods.keys() and self.is_undisturbed(pod):
+                    yield f"{pod.name} waits though all are gone whom it evicted"
+
+    def is_undisturbed(self, pod: Runs) -> bool:
+        """Whether nobody has taken the room since who may go before the pod, by guarantee or priority."""
+        if pod.seen is None:
+            return False
+        since = [other for other in self.pods.values() if other.node and other.name not in pod.seen]
+        return not any(self.goes_before(other, pod) for other in since)
+
+    def goes_before(self, other: Runs, pod: Runs) -> bool:
+        """Whether one pod, which has started, goes before another one by guarantee, priority or age."""
+        if other.quota != pod.quota:
+            # Within its min, as the scheduler reads it.
+            return self.used(other.quota, self.leaving()) <= self.low[other.quota]
+        return (-other.priority, other.number) < (-pod.priority, pod.number)
+
+    def leaves(self, pod: Runs) -> bool:
+        """Whether it leaves soon enough for others to wait for it."""
+        evicted = any(pod.name in other.victims for other in self.pods.values())
+        return pod.ends is not None and (evicted or pod.ends - self.now <= LIMIT)
+
+    def leaving(self) -> frozenset[str]:
+        return frozenset(pod.name for pod in self.pods.values() if self.leaves(pod))
+
+    def used(self, quota: str, gone: frozenset[str] = frozenset()) -> int:
+        return sum(
+            pod.cpu for pod in self.pods.values() if pod.node and pod.quota == quota and pod.name not in gone
+        )
+
+    def free(self, node: str, gone: frozenset[str] = frozenset()) -> int:
+        return self.nodes[node] - sum(
+            pod.cpu for pod in self.pods.values() if pod.node == node and pod.name not in gone
+        )
+
+    def fits(self, node: str, together: list[tuple[Runs, str]], gone: frozenset[str] = frozenset()) -> bool:
+        """Whether pods with their nodes fit a node and all quotas once some are gone."""
+        if sum(pod.cpu for pod, at in together if at == node) > self.free(node, gone):
+            return False
+        total = 0
+        for quota, high in self.high.items():
+            more = sum(pod.cpu for pod, _ in together if pod.quota == quota)
+            if more and self.used(quota, gone) + more > high:
+                return False
+            total += min(high, self.used(quota, gone)) + more
+        return total <= sum(self.low.values())
+
+    def hurts_nobody(self, pod: Runs, node: str) -> bool:
+        """Whether a pod may start on a node now, and each nominated pod then starts no later."""
+        nominations, itself = self.scheduler.state.nominations, (pod, node)
+        others = [
+            (other, nominations.node_of(other.name))
+            for other in self.pods.values()
+            if other is not pod and not other.node and nominations.node_of(other.name)
+        ]
+        everybody = self.leaving()
+        ready = [item for item in others if self.fits(item[1], [item])]
+        if not self.fits(node, [itself, *ready]):
+            return False
+        places = {node, *(at for _, at in others)}
+        if not all(self.fits(at, [itself, *others], everybody) for at in places):
+            return False
+        for item in others:
+            own = frozenset(item[0].victims) & everybody
+            if self.fits(item[1], [item], own) and not self.fits(item[1], [item, itself], own):
+                return False
+        return True
