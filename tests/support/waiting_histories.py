@@ -140,6 +140,12 @@ class History:
                 preemptor = self.pods[item.preemptor.name]
                 preemptor.victims.add(item.pod.name)
                 preemptor.seen = {pod.name for pod in self.pods.values() if pod.node}
+        for pod in {self.pods[item.preemptor.name].name for item in decisions if isinstance(item, Evicted)}:
+            node = self.scheduler.state.nominations.node_of(pod)
+            preemptor = self.pods[pod]
+            if not node or not self.fits(node, [(preemptor, node)], frozenset(preemptor.victims)):
+                # It waits for others as well.
+                preemptor.seen = None
         for name, node in placed.items():
             self.pods[name].node = node
             self.put(self.pods[name])
@@ -219,7 +225,9 @@ class History:
         if not all(self.fits(at, [itself, *others], everybody) for at in places):
             return False
         for item in others:
-            own = frozenset(item[0].victims) & everybody
-            if self.fits(item[1], [item], own) and not self.fits(item[1], [item, itself], own):
-                return False
+            last = nominations.get(item[0].name)
+            for victims in (item[0].victims, last.victims if last is not None else ()):
+                own = frozenset(victims) & everybody
+                if self.fits(item[1], [item], own) and not self.fits(item[1], [item, itself], own):
+                    return False
         return True

@@ -40,14 +40,21 @@ def leaves_room(state: ClusterState, pod: Pod, slot: int, vector: Int64) -> bool
     afterwards = free + requests_on(state, slot, leaving, width) - _sum(ahead, width)
     if (now[asked] < 0).any() or (afterwards[asked] < 0).any():
         return False
-    for item in ahead:
-        if item.pod.uid in waiting and item.victims:
-            own = requests_on(state, slot, on_their_way_out(state, item), width)
-            own[: len(item.vector)] -= item.vector[:width]
-            left = (free + own)[asked]
-            if ((left < 0) & (left + vector[asked] >= 0)).any():
-                return False
-    return True
+    awaiting = [item for item in ahead if item.pod.uid in waiting and item.victims]
+    return not any(_delays_on_node(state, item, free, vector, slot) for item in awaiting)
+
+
+def _delays_on_node(state: ClusterState, item: Nomination, free: Int64, vector: Int64, slot: int) -> bool:
+    """Whether a nominated pod would start once its victims are gone, but not beside the requests `vector`.
+
+    `free` int64 [R] is what the node has beside these.
+    """
+    needs: Int64 = np.zeros_like(vector)  # [R]
+    needs[: len(item.vector)] = item.vector[: len(vector)]
+    left = free - needs + requests_on(state, slot, on_their_way_out(state, item), len(vector))
+    if (left[vector > 0] >= 0).all() or (left + vector < 0)[needs > 0].any():
+        return False
+    return _admitted_without(state, [item], {})
 
 
 def _sum(nominations: list[Nomination], width: int, without: frozenset[str] = frozenset()) -> Int64:
@@ -67,9 +74,21 @@ def delays_by_quota(state: ClusterState, pod: Pod, charge: ResourceList) -> bool
     if state.ledger.quota_of(pod.namespace) is None:
         return False
     return any(
-        _admitted_without(state, unit, {}) and not _admitted_without(state, unit, {pod.namespace: charge})
+        _admitted_without(state, unit, {})
+        and not _admitted_without(state, unit, {pod.namespace: charge})
+        and all(_has_room_without_victims(state, item) for item in unit)
         for unit in _waiting_units(state, pod)
     )
+
+
+def _has_room_without_victims(state: ClusterState, item: Nomination) -> bool:
+    """Whether the node of a nominated pod has room for it once its victims are gone."""
+    nodes, slot, width = state.nodes, state.nodes.slot(item.node), len(item.vector)
+    if slot is None:
+        return False
+    free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
+    free = free + requests_on(state, slot, on_their_way_out(state, item), width)
+    return not ((item.vector > free) & (item.vector > 0)).any()
 
 
 def _waiting_units(state: ClusterState, pod: Pod) -> Iterator[list[Nomination]]:
