@@ -107,7 +107,7 @@ nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh s
 		$(MAKE) --no-print-directory fuzz || failed=1; \
 		MUSTER_WORLDS=20000 $(PYTEST) -n 4 --dist load --timeout 3600 \
 			tests/property/test_restart_equivalence.py || failed=1; \
-		MUSTER_FAIR_CASES=10000 MUSTER_FAIR_TREES=10000 MUSTER_FAIR_WORLDS=2000 MUSTER_WAITING_HISTORIES=20000 \
+		MUSTER_FAIR_CASES=10000 MUSTER_FAIR_TREES=10000 MUSTER_FAIR_WORLDS=2000 MUSTER_WORLDS_TOLD_OTHERWISE=10000 MUSTER_WAITING_HISTORIES=20000 \
 			$(PYTEST) -n 4 --dist load --timeout 3600 tests/property/test_fair_rest.py tests/property/test_fair_trees.py \
 			tests/property/test_fair_worlds.py tests/property/test_waiting_histories.py || failed=1; \
 		$(MAKE) --no-print-directory mutants || failed=1; \

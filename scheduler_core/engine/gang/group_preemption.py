@@ -27,7 +27,12 @@ from scheduler_core.engine.gang.capacity import CAPACITY, capacity_limit, charge
 from scheduler_core.engine.gang.group_room import GroupRoom, needed_units
 from scheduler_core.engine.gang.group_units import Units, units_of
 from scheduler_core.engine.gang.members import Members, equal_members, kinds_of
-from scheduler_core.engine.gang.preemption import GangPreemption, Nominated, takes_guaranteed
+from scheduler_core.engine.gang.preemption import (
+    GangPreemption,
+    Nominated,
+    preempt_for_gang,
+    takes_guaranteed,
+)
 from scheduler_core.engine.gang.search import GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import Budgets, counted
@@ -44,7 +49,7 @@ from scheduler_core.framework.preemption.demand import (
 from scheduler_core.framework.preemption.dry_run import disrupted_gangs
 from scheduler_core.framework.preemption.eligibility import gang_waits
 from scheduler_core.framework.preemption.fair_demand import is_fair_set
-from scheduler_core.framework.preemption.loans import contended_by
+from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.pods.pod import NEVER, Pod
@@ -79,7 +84,13 @@ def preempt_for_group(
     """
     if never_preempts(gang, [pod for _, pod in members]):
         return None
-    return preempt_for_members(cycle, gang.priority, members, max(need, 1), now)
+    need = max(need, 1)
+    found = preempt_for_members(cycle, gang.priority, members, need, now)
+    # A loan that is taken in the order of importance may be used up where it makes too little room. Member by
+    # member, as for groups of the other kinds, it is taken where it makes room for one after the other.
+    if found is None:
+        found = preempt_for_gang(cycle, members, need, now)
+    return found if found is not None and (found.victims or cycle.state.table.leaving_pods()) else None
 
 
 def preempt_for_members(
@@ -122,9 +133,12 @@ def where_it_helps(cycle: PodCycle, turn: Turn, now: float) -> Turn | None:
 
     What a quota borrows can be taken once, so it must not be taken where that makes no room.
     """
-    demand = turn.demand
+    demand, loans = turn.demand, loans_of(cycle.state.table, turn.demand)
+    if loans is None:
+        return None
     rows = np.flatnonzero(demand.eligible)
-    if demand.borrowers is None or not len(rows):
+    rows = rows[loans.returned_by(rows)]
+    if not len(rows):
         return None
     units = Units(rows, np.arange(len(rows)), len(rows))
     helps = GroupRoom(cycle, turn.members, units, now).gaining[cycle.state.table.slot[: len(demand.eligible)]]

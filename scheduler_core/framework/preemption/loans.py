@@ -82,6 +82,13 @@ class Loans:
         found: Int64 = self._of[self._table.namespace[rows]]
         return found
 
+    def returned_by(self, rows: Rows) -> Bool:
+        """bool [M]: whether the pods of some rows use anything that their quota borrows."""
+        owners = self.owners(rows)
+        borrows = ((self.left > 0) & self.counts)[owners]  # [M, R]
+        uses = self._table.requests[: self.width].T[rows] > 0
+        return np.asarray((borrows & uses).any(axis=1) & (owners != NO_QUOTA))
+
     def borrowers(self, contended: Bool) -> Bool:
         """bool [Q]: quotas that borrow a contended resource (bool [R])."""
         borrows: Bool = (self.left > 0) & self.counts & contended  # [Q, R]
