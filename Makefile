@@ -88,7 +88,7 @@ fuzz: $(READY) ## the long search for a night: damaged reviews, races, random cl
 	@MUSTER_FUZZ_REVIEWS=100000 MUSTER_RACE_ROUNDS=1000 MUSTER_ORACLE_CLUSTERS=10000 MUSTER_GANG_CLUSTERS=2000 \
 		MUSTER_ORACLE_INSTANCES=3000 MUSTER_ORACLE_SEARCHES=300 MUSTER_ORACLE_VICTIMS=12000 MUSTER_ORDERS_STEP=1 \
 		MUSTER_CLASS_CLUSTERS=1500 MUSTER_HELD_QUOTA_WORLDS=1200 MUSTER_SNAPSHOT_WORLDS=320 \
-		MUSTER_WHAT_IF_WORLDS=2000 MUSTER_FIX_WORLDS=2000 $(PYTEST) -n 2 --timeout 1800 \
+		MUSTER_WHAT_IF_WORLDS=2000 MUSTER_FIX_WORLDS=2000 MUSTER_WORLDS_TOLD_OTHERWISE=8000 $(PYTEST) -n 2 --timeout 1800 \
 		tests/unit/webhook/http/test_fuzz.py tests/e2e/webhook/test_reservations.py tests/property \
 		tests/unit/answers/test_fixes_search.py tests/unit/answers/test_snapshot.py
 
@@ -107,7 +107,7 @@ nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh s
 		$(MAKE) --no-print-directory fuzz || failed=1; \
 		MUSTER_WORLDS=20000 $(PYTEST) -n 4 --dist load --timeout 3600 \
 			tests/property/test_restart_equivalence.py || failed=1; \
-		MUSTER_FAIR_CASES=10000 MUSTER_FAIR_TREES=10000 MUSTER_FAIR_WORLDS=2000 MUSTER_WORLDS_TOLD_OTHERWISE=10000 MUSTER_WAITING_HISTORIES=20000 \
+		MUSTER_FAIR_CASES=10000 MUSTER_FAIR_TREES=10000 MUSTER_FAIR_WORLDS=2000 MUSTER_WAITING_HISTORIES=20000 \
 			$(PYTEST) -n 4 --dist load --timeout 3600 tests/property/test_fair_rest.py tests/property/test_fair_trees.py \
 			tests/property/test_fair_worlds.py tests/property/test_waiting_histories.py || failed=1; \
 		$(MAKE) --no-print-directory mutants || failed=1; \
