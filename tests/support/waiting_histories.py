@@ -44,6 +44,11 @@ class Runs:
     def name(self) -> str:
         return f"p{self.number}"
 
+    @property
+    def order(self) -> tuple[int, int]:
+        """The order of nominated pods: by priority, then by age."""
+        return -self.priority, self.number
+
     def made(self) -> PodBuilder:
         made = make_pod(f"{self.quota}/{self.name}").uid(self.name).requests(cpu=self.cpu)
         made = (
@@ -177,12 +182,27 @@ class History:
         if other.quota != pod.quota:
             # Within its min, as the scheduler reads it.
             return self.used(other.quota, self.leaving()) <= self.low[other.quota]
-        return (-other.priority, other.number) < (-pod.priority, pod.number)
+        return other.order < pod.order
 
     def leaves(self, pod: Runs) -> bool:
         """Whether it leaves soon enough for others to wait for it."""
         evicted = any(pod.name in other.victims for other in self.pods.values())
         return pod.ends is not None and (evicted or pod.ends - self.now <= LIMIT)
+
+    def gone_with(self, victims: frozenset[str]) -> frozenset[str]:
+        """Those who are gone when some victims are: these, and whoever ends before."""
+        ends = [end for name in victims if (end := self.pods[name].ends) is not None]
+        before = {name for name in self.leaving() if ends and (self.pods[name].ends or 0) <= max(ends)}
+        return victims | before
+
+    def waits(self, pod: Runs) -> bool:
+        """Whether a nominated pod waits for others to be gone: its victims, or any on its node."""
+        found = self.scheduler.state.nominations.get(pod.name)
+        assert found is not None
+        leaving = self.leaving()
+        if found.victims:
+            return not leaving.isdisjoint(found.victims)
+        return any(self.pods[name].node == found.node for name in leaving)
 
     def leaving(self) -> frozenset[str]:
         return frozenset(pod.name for pod in self.pods.values() if self.leaves(pod))
@@ -219,6 +239,9 @@ class History:
         ]
         everybody = self.leaving()
         ready = [item for item in others if self.fits(item[1], [item])]
+        if nominations.get(pod.name) is not None and not self.waits(pod):
+            # Of nominated pods that might all start now, the first one does.
+            ready = [item for item in ready if item[0].order < pod.order]
         if not self.fits(node, [itself, *ready]):
             return False
         places = {node, *(at for _, at in others)}
@@ -227,7 +250,7 @@ class History:
         for item in others:
             last = nominations.get(item[0].name)
             for victims in (item[0].victims, last.victims if last is not None else ()):
-                own = frozenset(victims) & everybody
+                own = self.gone_with(frozenset(victims) & everybody)
                 if self.fits(item[1], [item], own) and not self.fits(item[1], [item, itself], own):
                     return False
         return True

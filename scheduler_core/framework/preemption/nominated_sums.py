@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler_core.framework.preemption.waiting_nominations import NOBODY_WAITS, waiting_nominations
+from scheduler_core.framework.preemption.waiting_nominations import NOBODY_LEAVES, waiting_nominations
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import within_min
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.nomination import NominationRights
+from scheduler_core.state.nomination import Nomination, NominationRights
 
 _NOTHING: Final[ResourceList] = {}
 _NO_QUOTAS: Final[Mapping[str, ResourceList]] = {}
-_NOBODY: Final = NOBODY_WAITS.sums
 
 
 def nominated_requests(
@@ -70,9 +69,28 @@ def _of_others(
     """`nominated_of_quotas` as they count against a pod; `own` are the nominated pods of its quota."""
     guaranteed = guaranteed or stays_within_min(state, pod, own)
     without_kept = without_kept or guaranteed or _evicted_for_it(state, pod)
+    itself = state.nominations.get(pod.uid)
+    ready = itself is not None and not itself.kept and pod.uid not in waiting_nominations(state).uids
+    if without_waiting and itself is not None and ready:
+        return _ready_before(state, itself, without_kept=without_kept, guaranteed=guaranteed)
     return nominated_of_quotas(
         state, without_kept=without_kept, guaranteed=guaranteed, without_waiting=without_waiting
     )
+
+
+def _ready_before(
+    state: ClusterState, itself: Nomination, *, without_kept: bool, guaranteed: bool
+) -> tuple[ResourceList, Mapping[str, ResourceList]]:
+    """`nominated_of_quotas` for one that does not wait: of the others that do not, those before it in order.
+
+    Pods of several quotas that might all start now would else all wait for each other.
+    """
+    waiting = waiting_nominations(state).uids
+    amounts: dict[str, dict[str, int]] = {}
+    for item in state.nominations.waiting(lambda rights: not (without_kept and rights.kept)):
+        if item.pod.uid not in waiting and item.rank < itself.rank:
+            shift(amounts.setdefault(item.pod.namespace, {}), charged(item.charge))
+    return _counted(state, _by_namespace(state, without_kept=without_kept), amounts, guaranteed, now=True)
 
 
 def nominated_of_quotas(
@@ -91,38 +109,60 @@ def nominated_of_quotas(
     variant = (without_kept, guaranteed, without_waiting)
     found: tuple[ResourceList, Mapping[str, ResourceList]] | None = known.get(variant)
     if found is None:
-        waiting = waiting_nominations(state).sums if without_waiting else _NOBODY
-        every: dict[str, dict[str, int]] = {}
-        ready: dict[str, dict[str, int]] = {}
-        for rights, sums in nominations.sums.items():
+        every = _by_namespace(state, without_kept=without_kept)
+        amounts = {namespace: dict(sums) for namespace, sums in every.items()}
+        for rights, sums in waiting_nominations(state).sums.items() if without_waiting else ():
             if not (without_kept and rights.kept):
-                shift(every.setdefault(rights.namespace, {}), sums)
-                shift(ready.setdefault(rights.namespace, {}), sums)
-                shift(ready[rights.namespace], waiting.get(rights, _NOTHING), -1)
-        total: dict[str, int] = {}
-        parts: dict[str, ResourceList] = {}
-        for namespace, amounts in ready.items():
-            quota = state.ledger.quota_of(namespace)
-            if quota is not None:
-                part = _guaranteed_part(state, quota, every[namespace], amounts) if guaranteed else amounts
-                parts[namespace] = part
-                shift(total, part)
-        found = known[variant] = total, parts
+                shift(amounts[rights.namespace], sums, -1)
+        found = known[variant] = _counted(state, every, amounts, guaranteed, now=without_waiting)
     return found
 
 
+def _by_namespace(state: ClusterState, *, without_kept: bool) -> dict[str, dict[str, int]]:
+    """What all nominated pods will use."""
+    found: dict[str, dict[str, int]] = {}
+    for rights, sums in state.nominations.sums.items():
+        if not (without_kept and rights.kept):
+            shift(found.setdefault(rights.namespace, {}), sums)
+    return found
+
+
+def _counted(
+    state: ClusterState,
+    every: Mapping[str, ResourceList],
+    amounts: Mapping[str, ResourceList],
+    guaranteed: bool,
+    *,
+    now: bool,
+) -> tuple[ResourceList, Mapping[str, ResourceList]]:
+    """(total, by namespace) of `amounts` that some nominated pods will use; `every`: what all will use."""
+    total: dict[str, int] = {}
+    parts: dict[str, ResourceList] = {}
+    for namespace, part in amounts.items():
+        quota = state.ledger.quota_of(namespace)
+        if quota is not None:
+            if guaranteed:
+                part = _guaranteed_part(state, quota, every[namespace], part, now=now)
+            parts[namespace] = part
+            shift(total, part)
+    return total, parts
+
+
 def _guaranteed_part(
-    state: ClusterState, quota: ElasticQuota, nominated: ResourceList, amounts: ResourceList
+    state: ClusterState, quota: ElasticQuota, nominated: ResourceList, amounts: ResourceList, *, now: bool
 ) -> dict[str, int]:
     """Of some `amounts` that a quota's nominated pods will use, those that count for a pod of another quota
     within its min: of resources of which the quota uses no more than its min with all that is nominated.
+
+    `now`: before its leaving pods are gone it is guaranteed at most what its min leaves beside them.
     """
     used, leaving = state.ledger.used(quota.namespace), state.ledger.leaving(quota.namespace)
-    return {
-        name: value
-        for name, value in amounts.items()
-        if used.get(name, 0) - leaving.get(name, 0) + nominated[name] <= quota.min.get(name, 0)
-    }
+    found: dict[str, int] = {}
+    for name, value in amounts.items():
+        left = quota.min.get(name, 0) - used.get(name, 0)
+        if nominated[name] <= left + leaving.get(name, 0):
+            found[name] = max(0, min(value, left)) if now else value
+    return found
 
 
 def own_nominated(
@@ -145,7 +185,7 @@ def own_nominated(
             return False
         return not (rights.group and rights.group == group)
 
-    waiting = waiting_nominations(state) if without_waiting else NOBODY_WAITS
+    waiting = waiting_nominations(state) if without_waiting else NOBODY_LEAVES
     itself = nominations.get(pod.uid)
     if itself is None or itself.kept:
         for rights, sums in nominations.sums.items():

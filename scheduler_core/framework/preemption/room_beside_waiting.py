@@ -6,7 +6,8 @@ if no waiting pod has to wait longer for it than for its own victims: pods end a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import admit_charge
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nomination import Nomination
+
+# Most leaving pods whose ends are compared with those of a nominated pod's victims.
+MOST_LEAVING: Final = 256
 
 
 def leaves_room(state: ClusterState, pod: Pod, slot: int, vector: Int64) -> bool:
@@ -51,10 +55,11 @@ def _delays_on_node(state: ClusterState, item: Nomination, free: Int64, vector: 
     """
     needs: Int64 = np.zeros_like(vector)  # [R]
     needs[: len(item.vector)] = item.vector[: len(vector)]
-    left = free - needs + requests_on(state, slot, on_their_way_out(state, item), len(vector))
+    gone = gone_with_victims(state, [item])
+    left = free - needs + requests_on(state, slot, gone, len(vector))
     if (left[vector > 0] >= 0).all() or (left + vector < 0)[needs > 0].any():
         return False
-    return _admitted_without(state, [item], {})
+    return _admitted_without(state, [item], gone, {})
 
 
 def _sum(nominations: list[Nomination], width: int, without: frozenset[str] = frozenset()) -> Int64:
@@ -73,21 +78,38 @@ def delays_by_quota(state: ClusterState, pod: Pod, charge: ResourceList) -> bool
     """
     if state.ledger.quota_of(pod.namespace) is None:
         return False
-    return any(
-        _admitted_without(state, unit, {})
-        and not _admitted_without(state, unit, {pod.namespace: charge})
-        and all(_has_room_without_victims(state, item) for item in unit)
-        for unit in _waiting_units(state, pod)
-    )
+    for unit in _waiting_units(state, pod):
+        gone = gone_with_victims(state, unit)
+        if (
+            _admitted_without(state, unit, gone, {})
+            and not _admitted_without(state, unit, gone, {pod.namespace: charge})
+            and all(_has_room_without(state, item, gone) for item in unit)
+        ):
+            return True
+    return False
 
 
-def _has_room_without_victims(state: ClusterState, item: Nomination) -> bool:
-    """Whether the node of a nominated pod has room for it once its victims are gone."""
+def gone_with_victims(state: ClusterState, unit: Iterable[Nomination]) -> set[str]:
+    """Leaving pods (uids) that are gone when the victims of nominated pods are: these, and who ends before.
+
+    Of many leaving pods only the victims are known to be gone.
+    """
+    victims = {uid for item in unit for uid in on_their_way_out(state, item)}
+    ends = [state.placed[uid].pod.deleted for uid in victims]
+    leaving = state.table.leaving_pods()
+    if None in ends or len(leaving) > MOST_LEAVING:
+        return victims
+    last = max((end for end in ends if end is not None), default=0.0)
+    return victims | {pod.uid for pod in leaving if pod.deleted is not None and pod.deleted <= last}
+
+
+def _has_room_without(state: ClusterState, item: Nomination, gone: set[str]) -> bool:
+    """Whether the node of a nominated pod has room for it once some pods (uids) are gone."""
     nodes, slot, width = state.nodes, state.nodes.slot(item.node), len(item.vector)
     if slot is None:
         return False
     free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
-    free = free + requests_on(state, slot, on_their_way_out(state, item), width)
+    free = free + requests_on(state, slot, gone, width)
     return not ((item.vector > free) & (item.vector > 0)).any()
 
 
@@ -108,17 +130,16 @@ def _waiting_units(state: ClusterState, pod: Pod) -> Iterator[list[Nomination]]:
 
 
 def _admitted_without(
-    state: ClusterState, unit: list[Nomination], beside: Mapping[str, ResourceList]
+    state: ClusterState, unit: list[Nomination], gone: set[str], beside: Mapping[str, ResourceList]
 ) -> bool:
-    """Whether quotas admit nominated pods once their victims are gone, beside further use by namespace."""
+    """Whether quotas admit nominated pods once some pods (uids) are gone, beside further use by namespace."""
     ledger = state.ledger
     namespace, asked = charge_of(unit)
     more = {name: dict(amounts) for name, amounts in beside.items()}
     total = dict[str, int]()
     for amounts in more.values():
         shift(total, amounts)
-    victims = {uid: state.placed[uid].pod for item in unit for uid in on_their_way_out(state, item)}
-    for victim in victims.values():
+    for victim in (state.placed[uid].pod for uid in gone):
         amounts = charged(state.charge_of(victim))
         shift(more.setdefault(victim.namespace, {}), amounts, -1)
         shift(total, ledger.frees(victim.namespace, amounts), -1)

@@ -29,7 +29,8 @@ class WaitingNominations(NamedTuple):
     sums: Mapping[NominationRights, ResourceList]
 
 
-NOBODY_WAITS: Final = WaitingNominations(frozenset(), {})
+# No pod leaves, so that nobody waits for any.
+NOBODY_LEAVES: Final = WaitingNominations(frozenset(), {})
 
 
 def on_their_way_out(state: ClusterState, nomination: Nomination) -> set[str]:
@@ -49,7 +50,7 @@ def waiting_nominations(state: ClusterState) -> WaitingNominations:
     """
     nominations = state.nominations
     if not len(nominations):
-        return NOBODY_WAITS
+        return NOBODY_LEAVES
     known = nominations.cache(state.ledger.version)
     found: WaitingNominations | None = known.get(WaitingNominations)
     if found is None:
@@ -60,7 +61,7 @@ def waiting_nominations(state: ClusterState) -> WaitingNominations:
 def _waiting(state: ClusterState) -> WaitingNominations:
     size = state.table.size
     if not np.count_nonzero(state.table.leaving[:size] & state.table.alive[:size]):
-        return NOBODY_WAITS
+        return NOBODY_LEAVES
     uids: set[str] = set()
     sums: dict[NominationRights, dict[str, int]] = {}
     for rights in state.nominations.sums:

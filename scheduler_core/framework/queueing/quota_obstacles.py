@@ -19,7 +19,7 @@ from scheduler_core.framework.preemption.nominated_sums import (
     nominated_requests,
 )
 from scheduler_core.framework.preemption.room_beside_waiting import delays_by_quota
-from scheduler_core.framework.preemption.waiting_nominations import waiting_nominations
+from scheduler_core.framework.preemption.waiting_nominations import NOBODY_LEAVES, waiting_nominations
 from scheduler_core.framework.queueing.hints import (
     EVERYBODY,
     NOBODY,
@@ -89,7 +89,7 @@ def refusal_of_charge(
     Nominated pods that wait for leaving pods need to fit afterwards only (`room_beside_waiting`).
     """
     refusal = _refusal(state, pod, charge, after_leaving=after_leaving, beyond_max=beyond_max)
-    if refusal is None or after_leaving or not waiting_nominations(state).uids:
+    if refusal is None or after_leaving or waiting_nominations(state) is NOBODY_LEAVES:
         return refusal
     # What nominated pods will need once others are gone is not needed now.
     now = _refusal(state, pod, charge, beyond_max=beyond_max, without_waiting=True)
@@ -212,7 +212,9 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
         },
         FAIR_MOVE_LATER: {EventKind.POD_ADD: NarrowHint(_may_move_fairly, _of_quotas)},
         BESIDE_WAITING: {
-            EventKind.POD_ADD | EventKind.POD_LEAVING: StandingHint(_is_admitted, _nobody, _free_for_now)
+            EventKind.POD_ADD | EventKind.POD_UPDATE | EventKind.POD_LEAVING: StandingHint(
+                _is_admitted, _nobody, _free_for_now
+            )
         },
     }
 
