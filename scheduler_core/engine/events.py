@@ -265,7 +265,7 @@ def with_borrowing_events(state: ClusterState, events: list[ClusterEvent]) -> li
     came: dict[str, set[str]] = {}
     for event in events:
         if event.what is EventKind.POD_ADD and event.pod is not None:
-            came.setdefault(event.pod.namespace, set()).update(charged(event.pod.requests))
+            came.setdefault(event.pod.namespace, set()).update(charged(state.charge_of(event.pod)))
     borrowing = []
     for namespace, names in came.items():
         quota = state.ledger.quota_of(namespace)

@@ -2,19 +2,20 @@
 
 A quota may borrow of the total and yet stay within its min of a flavor. Then it loses pods on other nodes:
 those on nodes of this flavor are guaranteed. Without this rule a claim could take them, and the quota could
-not claim them back, as it is not within its min of the total.
+not claim them back, as it is not within its min of the total. A guaranteed unit of a flavor is no shield for
+what else a pod borrows, such as CPUs: a pod that borrows nothing beside may claim the unit back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
-from scheduler_core.quota.ledger import shift
+from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import lendable, relevant
 from scheduler_core.state.cluster import ClusterState
 
@@ -36,7 +37,8 @@ def guaranteed_flavors(state: ClusterState, quota: ElasticQuota) -> list[str]:
 def kept_by_flavor(
     state: ClusterState, quotas: Sequence[ElasticQuota], of: Int64, left: Int64, size: int
 ) -> Bool:
-    """bool [rows]: pods of quotas that borrow nothing of the flavor of the pod's node.
+    """bool [rows]: pods of quotas that borrow nothing of the flavor of the pod's node, and nothing else that
+    the pod uses, other than the flavor's resource.
 
     `of` int64 [namespaces] gives the number of a quota, -1 for none; `left` int64 [Q, R] is what they borrow.
     `size` is the number of rows.
@@ -50,12 +52,25 @@ def kept_by_flavor(
         for name in guaranteed_flavors(state, quota):
             row = state.index.row(name)
             if row is not None and left[number, row] <= 0:
-                kept |= (owners == number) & (table.requests[row, :size] > 0)
+                here = (owners == number) & (table.requests[row, :size] > 0)
+                borrowed = {state.index.names[k]: k for k in np.flatnonzero(left[number] > 0).tolist()}
+                rows = [borrowed[other] for other in _beside(state, name, borrowed)]
+                kept |= here & ~(table.requests[rows, :size] > 0).any(axis=0)
     return kept
 
 
+def _beside(state: ClusterState, virtual: str, names: Iterable[str]) -> list[str]:
+    """These resources without that of a flavor and all of its flavors."""
+    for resource, flavors in state.nodes.flavors.by_resource.items():
+        own = {flavor.virtual for flavor in flavors}
+        if virtual in own:
+            return [name for name in names if name != resource and name not in own]
+    return list(names)
+
+
 def keeps_flavors(state: ClusterState, pod: Pod, victims: Iterable[Pod]) -> bool:
-    """Whether every other quota borrows of a flavor before the last of its victims there goes.
+    """Whether, in some order, every other quota borrows of a flavor before each of its victims there goes, or
+    of something else that the victim uses.
 
     Victims that are all that runs of a gang go together.
     """
@@ -65,23 +80,43 @@ def keeps_flavors(state: ClusterState, pod: Pod, victims: Iterable[Pod]) -> bool
     units, lost = _units(state, others), dict[str, dict[str, dict[str, int]]]()
     for victim in others:
         of_quota = lost.setdefault(victim.namespace, {})
-        shift(of_quota.setdefault(units[victim.uid], {}), state.charge_of(victim))
+        shift(of_quota.setdefault(units[victim.uid], {}), charged(state.charge_of(victim)))
     return all(_keeps(state, namespace, list(amounts.values())) for namespace, amounts in lost.items())
 
 
 def _keeps(state: ClusterState, namespace: str, lost: Sequence[dict[str, int]]) -> bool:
-    """Whether one quota borrows of each flavor before the last of the units goes that it loses."""
+    """Whether one quota may lose these units by what it keeps of each flavor."""
     quota = state.ledger.quota_of(namespace)
     if quota is None:
         return True
-    used, total = lendable(state.ledger, quota), dict[str, int]()
-    for amounts in lost:
-        shift(total, amounts)
+    used = lendable(state.ledger, quota)
+    borrows = {name: used.get(name, 0) - quota.min.get(name, 0) for name in relevant(state.ledger, quota)}
     for name in guaranteed_flavors(state, quota):
-        largest = max(amounts.get(name, 0) for amounts in lost)
-        if largest and total[name] - largest >= used.get(name, 0) - quota.min[name]:
+        beside = _beside(state, name, (other for other, value in borrows.items() if value > 0))
+        here = [amounts for amounts in lost if amounts.get(name, 0)]
+        by_flavor = [amounts for amounts in here if not any(amounts.get(other, 0) for other in beside)]
+        by_others = [amounts for amounts in here if amounts not in by_flavor]
+        if by_flavor and not _is_over_before_last(by_flavor, by_flavor, {name: borrows[name]}):
+            return False
+        loans = {other: borrows[other] for other in (name, *beside)}
+        if by_others and not _is_over_before_last(by_others, lost, loans):
             return False
     return True
+
+
+def _is_over_before_last(
+    some: Sequence[dict[str, int]], lost: Sequence[dict[str, int]], borrows: Mapping[str, int]
+) -> bool:
+    """Whether one of some units may go last of all that are lost: something that it uses is borrowed then."""
+    total: dict[str, int] = {}
+    for amounts in lost:
+        shift(total, amounts)
+    return any(
+        value > 0 and borrows[name] - total[name] + value > 0
+        for amounts in some
+        for name, value in amounts.items()
+        if name in borrows
+    )
 
 
 def _units(state: ClusterState, victims: Sequence[Pod]) -> dict[str, str]:

@@ -80,7 +80,9 @@ class Precedence:
         if own is not None and own.group and not own.kept:
             # Its gang preempted as a whole and counts as a whole.
             return _nominee_guaranteed(state, own)
-        charge = self._together if self._together is not None else charged(self._pod.requests)
+        charge = self._together
+        if charge is None:
+            charge = charged(state.nodes.flavors.asked(self._pod))
         return quota is not None and charge_within_min(
             state.ledger, quota, charge, own_nominated(state, self._pod)
         )

@@ -227,4 +227,7 @@ def _evicted_for_it(state: ClusterState, pod: Pod) -> bool:
 def stays_within_min(state: ClusterState, pod: Pod, own: ResourceList) -> bool:
     """Whether the pod stays within the min of its quota, with `own` use of pods that take precedence."""
     quota = state.ledger.quota_of(pod.namespace)
-    return quota is not None and within_min(state.ledger, quota, pod.requests, own)
+    nominated = state.nominations.get(pod.uid)
+    # By the flavors of the nominated node, or of the nodes that the pod selects.
+    asked = nominated.charge if nominated is not None else state.nodes.flavors.asked(pod)
+    return quota is not None and within_min(state.ledger, quota, asked, own)
