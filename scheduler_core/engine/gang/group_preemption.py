@@ -89,7 +89,8 @@ def preempt_for_group(
     # A loan that is taken in the order of importance may be used up where it makes too little room. Member by
     # member, as for groups of the other kinds, it is taken where it makes room for one after the other.
     if found is None:
-        found = preempt_for_gang(cycle, members, need, now)
+        # The first ones alone: of members that differ, the least of each resource is less than any asks for.
+        found = preempt_for_gang(cycle, members[:need], need, now)
     return found if found is not None and (found.victims or cycle.state.table.leaving_pods()) else None
 
 
