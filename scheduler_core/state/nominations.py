@@ -41,7 +41,7 @@ class Nominations:
         self.digest = 0
         self.version = 0
         # See `cache`.
-        self._cached: tuple[tuple[int, int], dict[Any, Any]] = ((-1, -1), {})
+        self._cached: tuple[tuple[int, int, int], dict[Any, Any]] = ((-1, -1, -1), {})
         self._ours: set[str] = set()
         # Nominations that count, by rights, and what they will charge to a quota.
         self._by_rights: dict[NominationRights, dict[str, Nomination]] = {}
@@ -227,8 +227,8 @@ class Nominations:
             room[: len(item.vector), slot] += sign * item.vector
 
     def cache(self, ledger: int) -> dict[Any, Any]:
-        """Results about the sums, empty after each change of them and of this version of the ledger."""
-        now = (ledger, self.version)
+        """Results about the sums, empty after a change of them, of nodes, or of the version of the ledger."""
+        now = (ledger, self.version, self._nodes.static_changes.position)
         if self._cached[0] != now:
             self._cached = (now, {})
         return self._cached[1]

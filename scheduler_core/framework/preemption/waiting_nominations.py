@@ -67,11 +67,21 @@ def _waiting(state: ClusterState) -> WaitingNominations:
     for rights in state.nominations.sums:
         items = list(state.nominations.waiting(rights.__eq__))
         for unit in [items] if rights.group else [[item] for item in items]:
-            if any(on_their_way_out(state, item) for item in unit) or _refused_now(state, unit):
+            if any(_waits_on_node(state, item) for item in unit) or _refused_now(state, unit):
                 uids.update(item.pod.uid for item in unit)
                 for item in unit:
                     shift(sums.setdefault(rights, {}), {**item.charge, PODS: 1})
     return WaitingNominations(frozenset(uids), sums)
+
+
+def _waits_on_node(state: ClusterState, item: Nomination) -> bool:
+    """Whether pods leave that a nominated pod evicted, or others on its node, which has no room for it."""
+    if on_their_way_out(state, item):
+        return True
+    slot = state.nodes.slot(item.node)
+    if slot is None or has_room_now(state, item):
+        return False
+    return any(state.table.leaving[state.placed[uid].row] for uid in state.nodes.pods[slot])
 
 
 def _refused_now(state: ClusterState, unit: Iterable[Nomination]) -> bool:
