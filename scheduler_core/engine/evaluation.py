@@ -16,9 +16,9 @@ from scheduler_core.engine.diagnosis import unresolvable_nodes
 from scheduler_core.engine.plugin_errors import named_errors
 from scheduler_core.engine.scores.node_scores import NodeScores
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.preemption.first_of_group import FirstOfGroup
-from scheduler_core.framework.preemption.nominated import Precedence, closed_by_anti_affinity
-from scheduler_core.framework.preemption.spread_claims import EvictionClaims
+from scheduler_core.framework.nominations.first_of_group import FirstOfGroup
+from scheduler_core.framework.nominations.nominated import Precedence, closed_by_anti_affinity
+from scheduler_core.framework.nominations.spread_claims import EvictionClaims
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Bits, Code, Status
 from scheduler_core.framework.view import NodeView

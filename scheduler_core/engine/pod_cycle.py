@@ -30,10 +30,10 @@ from scheduler_core.engine.scores.signature import usage_signature
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import PostFilterResult
-from scheduler_core.framework.preemption.nominated import closed_by_anti_affinity, nominated_room
-from scheduler_core.framework.preemption.room_beside_waiting import leaves_room
-from scheduler_core.framework.preemption.spread_claims import closed_by_claims
-from scheduler_core.framework.preemption.waiting_nominations import waiting_nominations
+from scheduler_core.framework.nominations.nominated import closed_by_anti_affinity, nominated_room
+from scheduler_core.framework.nominations.room_beside_waiting import leaves_room
+from scheduler_core.framework.nominations.spread_claims import closed_by_claims
+from scheduler_core.framework.nominations.waiting_nominations import waiting_nominations
 from scheduler_core.framework.profile import Agenda, Profile
 from scheduler_core.framework.queueing.obstacles import searched_for
 from scheduler_core.framework.status import SUCCESS, Bits, Code, Diagnosis, Status, unresolvable

@@ -58,8 +58,8 @@ from scheduler_core.engine.scheduling_failure import (
 )
 from scheduler_core.engine.scores.signature import schedules_differently
 from scheduler_core.errors import PluginError
-from scheduler_core.framework.preemption.stale_nominations import stale_nominations
-from scheduler_core.framework.preemption.waiting_nominations import has_room_now, waiting_nominations
+from scheduler_core.framework.nominations.stale_nominations import stale_nominations
+from scheduler_core.framework.nominations.waiting_nominations import has_room_now, waiting_nominations
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.quota_obstacles import of_a_gang
 from scheduler_core.framework.status import Status

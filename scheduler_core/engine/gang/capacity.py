@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.gang.members import Members
 from scheduler_core.engine.pod_cycle import PodCycle
-from scheduler_core.framework.preemption.nominated_sums import own_nominated
+from scheduler_core.framework.nominations.nominated_sums import own_nominated
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.names import CAPACITY_SCHEDULING, GUARANTEED_RESOURCES, PODS

@@ -29,13 +29,13 @@ from scheduler_core.engine.gang.plan import (
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import Part, QueuedUnit
+from scheduler_core.framework.nominations.nominated_sums import nominated_of_quotas
 from scheduler_core.framework.preemption.eligibility import (
     gang_waits,
     leaving_for,
     lost_its_node,
     will_do,
 )
-from scheduler_core.framework.preemption.nominated_sums import nominated_of_quotas
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.quota.ledger import shift

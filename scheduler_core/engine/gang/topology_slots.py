@@ -12,8 +12,8 @@ from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.engine.gang.capacity import charges_of, held_by
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.scores.signature import signature
-from scheduler_core.framework.preemption.nominated import Precedence, closed_by_anti_affinity
-from scheduler_core.framework.preemption.spread_claims import closed_by_claims
+from scheduler_core.framework.nominations.nominated import Precedence, closed_by_anti_affinity
+from scheduler_core.framework.nominations.spread_claims import closed_by_claims
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.obstacles import NOMINATED_PODS
 from scheduler_core.framework.status import Code, Status

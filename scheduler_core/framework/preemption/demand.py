@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import MOST_COUNTED
 from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.framework.nominations.nominated_sums import nominated_requests
 from scheduler_core.framework.pod_terms import selected_by_all
 from scheduler_core.framework.preemption.flavor_loans import kept_by_flavor
 from scheduler_core.framework.preemption.group_loans import TreeClaim, claims
 from scheduler_core.framework.preemption.group_need import short_of_group_max, with_kept_back
-from scheduler_core.framework.preemption.nominated_sums import nominated_requests
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.names import FLAVOR_PREFIX, GUARANTEED_RESOURCES
 from scheduler_core.model.pods.pod import Pod

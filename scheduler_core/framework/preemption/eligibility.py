@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.matching import match_required
-from scheduler_core.framework.preemption.first_of_group import first_after
-from scheduler_core.framework.preemption.nominated import ahead_on
-from scheduler_core.framework.preemption.nominated_sums import (
+from scheduler_core.framework.nominations.first_of_group import first_after
+from scheduler_core.framework.nominations.nominated import ahead_on
+from scheduler_core.framework.nominations.nominated_sums import (
     nominated_by_quota,
     nominated_requests,
     siblings_nominated,
 )
-from scheduler_core.framework.preemption.spread_claims import evened_out_by, who_claims
-from scheduler_core.framework.preemption.waiting_nominations import on_their_way_out
+from scheduler_core.framework.nominations.spread_claims import evened_out_by, who_claims
+from scheduler_core.framework.nominations.waiting_nominations import on_their_way_out
 from scheduler_core.framework.status import unschedulable
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView

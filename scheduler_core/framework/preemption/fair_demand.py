@@ -14,6 +14,11 @@ import numpy as np
 
 from scheduler_core.arrays.index import MOST_COUNTED
 from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.framework.nominations.nominated_sums import (
+    nominated_by_quota,
+    nominated_requests,
+    own_nominated,
+)
 from scheduler_core.framework.preemption.demand import (
     Borrowers,
     Demand,
@@ -25,11 +30,6 @@ from scheduler_core.framework.preemption.demand import (
     weightless,
 )
 from scheduler_core.framework.preemption.group_need import with_kept_back
-from scheduler_core.framework.preemption.nominated_sums import (
-    nominated_by_quota,
-    nominated_requests,
-    own_nominated,
-)
 from scheduler_core.model.duration import format_duration
 from scheduler_core.model.names import MIN_RUNTIME_ANNOTATION, RECLAIM_MIN_RUNTIME_ANNOTATION
 from scheduler_core.model.pods.pod import Pod

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from scheduler_core.framework.nominations.nominated_sums import nominated_by_quota, own_nominated
 from scheduler_core.framework.preemption.flavor_loans import keeps_flavors
-from scheduler_core.framework.preemption.nominated_sums import nominated_by_quota, own_nominated
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler_core.framework.preemption.nominated_sums import nominated_by_quota
+from scheduler_core.framework.nominations.nominated_sums import nominated_by_quota
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList

@@ -18,6 +18,7 @@ from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.interface import PostFilterResult
+from scheduler_core.framework.nominations.nominated import nominated_room
 from scheduler_core.framework.preemption.budgets import Budgets, counted
 from scheduler_core.framework.preemption.candidates import CandidateSelection
 from scheduler_core.framework.preemption.conflicts import Conflicts
@@ -28,7 +29,6 @@ from scheduler_core.framework.preemption.dry_run import Candidate, DryRun
 from scheduler_core.framework.preemption.eligibility import refused, waits_on
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.node_order import CheapestFirst, Offer
-from scheduler_core.framework.preemption.nominated import nominated_room
 from scheduler_core.framework.status import SUCCESS
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.trial import Trial

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
+from scheduler_core.framework.nominations.nominated_sums import own_nominated
 from scheduler_core.framework.pod_terms import looks_around
 from scheduler_core.framework.preemption.eligibility import awaited
-from scheduler_core.framework.preemption.nominated_sums import own_nominated
 from scheduler_core.framework.queueing.hints import (
     EVERYBODY,
     NOBODY,

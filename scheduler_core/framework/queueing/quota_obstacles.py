@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 
 from scheduler_core.arrays.types import Int64
-from scheduler_core.framework.preemption.nominated_sums import (
+from scheduler_core.framework.nominations.nominated_sums import (
     nominated_by_quota,
     nominated_of_quotas,
     nominated_requests,
 )
-from scheduler_core.framework.preemption.room_beside_waiting import delays_by_quota
-from scheduler_core.framework.preemption.waiting_nominations import NOBODY_LEAVES, waiting_nominations
+from scheduler_core.framework.nominations.room_beside_waiting import delays_by_quota
+from scheduler_core.framework.nominations.waiting_nominations import NOBODY_LEAVES, waiting_nominations
 from scheduler_core.framework.queueing.hints import (
     EVERYBODY,
     NOBODY,

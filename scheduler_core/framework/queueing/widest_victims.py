@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.framework.nominations.nominated_sums import nominated_of_quotas
 from scheduler_core.framework.preemption.fair_demand import fair_move_of
-from scheduler_core.framework.preemption.nominated_sums import nominated_of_quotas
 from scheduler_core.framework.queueing.hints import EvictableRequests
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.pods.pod import NEVER, Pod

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int32, Int64
-from scheduler_core.framework.preemption.nominated_counts import PodsAhead, counted_nominees
+from scheduler_core.framework.nominations.nominated_counts import PodsAhead, counted_nominees
 from scheduler_core.framework.spread import spread_domains
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler_core.framework.nominations.spread_claims import EvictionClaims, closed_by_claims
 from scheduler_core.framework.preemption.eligibility import awaited, not_eligible
-from scheduler_core.framework.preemption.spread_claims import EvictionClaims, closed_by_claims
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nodes.rules import NodeRules
 from scheduler_core.state.trial import Trial

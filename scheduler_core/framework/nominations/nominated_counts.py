@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from scheduler_core.arrays.types import Int64
-from scheduler_core.framework.preemption.nominated import Precedence
+from scheduler_core.framework.nominations.nominated import Precedence
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.neighbours.domains import Domains

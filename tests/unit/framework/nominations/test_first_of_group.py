@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler_core.framework.nominations.first_of_group import FirstOfGroup
 from scheduler_core.framework.preemption.eligibility import awaited
-from scheduler_core.framework.preemption.first_of_group import FirstOfGroup
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_node, make_pod
 

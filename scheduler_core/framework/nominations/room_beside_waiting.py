@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from scheduler_core.arrays.types import Int64
-from scheduler_core.framework.preemption.nominated import Precedence, ahead_on
-from scheduler_core.framework.preemption.waiting_nominations import (
+from scheduler_core.framework.nominations.nominated import Precedence, ahead_on
+from scheduler_core.framework.nominations.waiting_nominations import (
     charge_of,
     on_their_way_out,
     requests_on,

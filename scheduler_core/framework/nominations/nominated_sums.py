@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler_core.framework.preemption.waiting_nominations import NOBODY_LEAVES, waiting_nominations
+from scheduler_core.framework.nominations.waiting_nominations import NOBODY_LEAVES, waiting_nominations
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from scheduler_core.arrays.types import Int64
+from scheduler_core.framework.nominations.nominated_sums import nominated_of_quotas
 from scheduler_core.framework.preemption.eligibility import awaited, room_after_leaving
-from scheduler_core.framework.preemption.nominated_sums import nominated_of_quotas
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift

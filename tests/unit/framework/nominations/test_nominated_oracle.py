@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler_core.framework.preemption.nominated import Precedence, nominated_room
-from scheduler_core.framework.preemption.nominated_sums import nominated_requests
+from scheduler_core.framework.nominations.nominated import Precedence, nominated_room
+from scheduler_core.framework.nominations.nominated_sums import nominated_requests
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
 from tests.support.every import every_seed

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.framework.nominations.nominated_counts import PodsAhead, counted_nominees
 from scheduler_core.framework.pod_terms import selected_by_all
-from scheduler_core.framework.preemption.nominated_counts import PodsAhead, counted_nominees
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.neighbours.domains import Domains

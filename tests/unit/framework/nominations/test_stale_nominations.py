@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from scheduler_core.framework.nominations.stale_nominations import stale_nominations
 from scheduler_core.framework.preemption.eligibility import awaited
-from scheduler_core.framework.preemption.stale_nominations import stale_nominations
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_node, make_pod, make_quota
 from tests.support.every import every_seed

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Final
 
 from scheduler_core.arrays.types import Bool, Int64
-from scheduler_core.framework.preemption.nominated_sums import own_nominated, stays_within_min
+from scheduler_core.framework.nominations.nominated_sums import own_nominated, stays_within_min
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.framework.preemption.nominated import Precedence, closed_by_anti_affinity, nominated_room
-from scheduler_core.framework.preemption.nominated_sums import nominated_requests
+from scheduler_core.framework.nominations.nominated import Precedence, closed_by_anti_affinity, nominated_room
+from scheduler_core.framework.nominations.nominated_sums import nominated_requests
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
 
