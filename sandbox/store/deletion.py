@@ -30,6 +30,10 @@ def marked(kind: ApiKind, obj: Obj, options: Obj) -> Obj | None:
             return obj
         grace = min(grace, remaining)
         begun = dt.datetime.fromisoformat(meta["deletionTimestamp"]) - _duration(remaining)
+        if begun + _duration(grace) < now():
+            # As on kube-apiserver 1.37: what is over already ends now, with the least grace period.
+            grace = min(grace, 1)
+            begun = now() - _duration(grace)
     result = with_meta(
         obj,
         finalizers=finalizers or None,

@@ -239,6 +239,7 @@ def test_pod_deletion(registry: Registry, sentence: str, obj: Any, options: Any,
     [
         pytest.param(3600, 300, 300, 300, id="a shorter grace period counts from the first deletion"),
         pytest.param(300, 3600, 300, 300, id="a longer one changes nothing"),
+        pytest.param(3600, 30, 1, 60, id="one that is over already ends now"),
         pytest.param(2**63 - 1, 2**63 - 1, 2**63 - 1, -1, id="the longest wraps around"),
         pytest.param(2**63 - 1, 300, 300, 300, id="the longest is shortened"),
     ],
