@@ -50,7 +50,7 @@ REASONS: Final[dict[str, str]] = {
     "tests/faults/test_restored_etcd.py": "a control plane that starts twice, a scheduler and a webhook",
     "tests/faults/test_topology_outage.py": "five schedulers, and a kube-apiserver that starts twice",
     "tests/property/test_fair_worlds.py": "thirty worlds with all their checks",
-    "tests/property/test_loop_rests.py": "all scenarios, and each object goes with its time of rest",
+    "tests/property/test_loop_rests.py": "scenarios, of which each object goes with its time of rest",
     "tests/property/test_restart_equivalence.py": "random worlds, beside a fresh scheduler after every step",
     "tests/property/test_what_if_comes_true.py": "worlds that are changed and played twice",
     "tests/scenarios/test_stories.py": "hundreds of scenarios, each with a report of every step",
