@@ -59,7 +59,7 @@ from scheduler_core.engine.scheduling_failure import (
 from scheduler_core.engine.scores.signature import schedules_differently
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.nominations.stale_nominations import stale_nominations
-from scheduler_core.framework.nominations.waiting_nominations import has_room_now, waiting_nominations
+from scheduler_core.framework.nominations.waiting_nominations import has_room, waiting_nominations
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.quota_obstacles import of_a_gang
 from scheduler_core.framework.status import Status
@@ -346,7 +346,7 @@ class Scheduler:
         if not victims or own.issuperset(waiting_nominations(self.state).uids):
             return not victims
         nominated = filter(None, map(self.state.nominations.get, own))
-        return all(has_room_now(self.state, item) for item in nominated)
+        return all(has_room(self.state, item) for item in nominated)
 
     def _placed(self, profile: Profile, reserved: ReservedPod) -> Placed:
         pod = reserved.cycle.pod

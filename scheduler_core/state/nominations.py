@@ -253,6 +253,10 @@ class Nominations:
         """Nominations that count, of the rights for which `chosen` is true."""
         return (item for key, items in self._by_rights.items() if chosen(key) for item in items.values())
 
+    def with_rights(self, rights: NominationRights) -> list[Nomination]:
+        """The nominations that count with exactly these rights."""
+        return list(self._by_rights.get(rights, {}).values())
+
     def first(self, rights: NominationRights) -> Nomination:
         """The first by rank of the nominations that count with these rights; there must be one."""
         found = self._first.get(rights)

@@ -26,7 +26,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "kubectl_plugin": ("kubectl_plugin/",),
     "model": ("scheduler_core/model/",),
     "plugins": ("scheduler_core/plugins/",),
-    "preemption": ("scheduler_core/framework/preemption/",),
+    "preemption": ("scheduler_core/framework/preemption/", "scheduler_core/framework/nominations/"),
     "quota": ("scheduler_core/quota/",),
     "simulate": ("scheduler_core/simulate/",),
     "state": ("scheduler_core/state/",),

@@ -15,6 +15,7 @@ from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.nominations.nominated import Precedence, ahead_on
 from scheduler_core.framework.nominations.waiting_nominations import (
     charge_of,
+    has_room,
     on_their_way_out,
     requests_on,
     waiting_nominations,
@@ -83,7 +84,7 @@ def delays_by_quota(state: ClusterState, pod: Pod, charge: ResourceList) -> bool
         if (
             _admitted_without(state, unit, gone, {})
             and not _admitted_without(state, unit, gone, {pod.namespace: charge})
-            and all(_has_room_without(state, item, gone) for item in unit)
+            and all(has_room(state, item, gone) for item in unit)
         ):
             return True
     return False
@@ -103,21 +104,11 @@ def gone_with_victims(state: ClusterState, unit: Iterable[Nomination]) -> set[st
     return victims | {pod.uid for pod in leaving if pod.deleted is not None and pod.deleted <= last}
 
 
-def _has_room_without(state: ClusterState, item: Nomination, gone: set[str]) -> bool:
-    """Whether the node of a nominated pod has room for it once some pods (uids) are gone."""
-    nodes, slot, width = state.nodes, state.nodes.slot(item.node), len(item.vector)
-    if slot is None:
-        return False
-    free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
-    free = free + requests_on(state, slot, gone, width)
-    return not ((item.vector > free) & (item.vector > 0)).any()
-
-
 def _waiting_units(state: ClusterState, pod: Pod) -> Iterator[list[Nomination]]:
     """Waiting nominated pods with victims that go before a pod; those that start together as one."""
     waiting, precedence = waiting_nominations(state), Precedence(state, pod)
     for rights in waiting.sums:
-        items = list(state.nominations.waiting(rights.__eq__))
+        items = state.nominations.with_rights(rights)
         for unit in [items] if rights.group else [[item] for item in items]:
             first = unit[0]
             if (

@@ -65,7 +65,7 @@ def _waiting(state: ClusterState) -> WaitingNominations:
     uids: set[str] = set()
     sums: dict[NominationRights, dict[str, int]] = {}
     for rights in state.nominations.sums:
-        items = list(state.nominations.waiting(rights.__eq__))
+        items = state.nominations.with_rights(rights)
         for unit in [items] if rights.group else [[item] for item in items]:
             if any(_waits_on_node(state, item) for item in unit) or _refused_now(state, unit):
                 uids.update(item.pod.uid for item in unit)
@@ -79,7 +79,7 @@ def _waits_on_node(state: ClusterState, item: Nomination) -> bool:
     if on_their_way_out(state, item):
         return True
     slot = state.nodes.slot(item.node)
-    if slot is None or has_room_now(state, item):
+    if slot is None or has_room(state, item):
         return False
     return any(state.table.leaving[state.placed[uid].row] for uid in state.nodes.pods[slot])
 
@@ -93,12 +93,13 @@ def _refused_now(state: ClusterState, unit: Iterable[Nomination]) -> bool:
     )
 
 
-def has_room_now(state: ClusterState, nomination: Nomination) -> bool:
-    """Whether the node of a nominated pod has room for it before any leaving pod is gone."""
+def has_room(state: ClusterState, nomination: Nomination, gone: Iterable[str] = ()) -> bool:
+    """Whether the node of a nominated pod has room for it once some pods (uids) are gone; now, by default."""
     nodes, slot, vector = state.nodes, state.nodes.slot(nomination.node), nomination.vector
     if slot is None:
         return False
     free = nodes.allocatable[: len(vector), slot] - nodes.requested[: len(vector), slot]
+    free = free + requests_on(state, slot, gone, len(vector))
     return not ((vector > free) & (vector > 0)).any()
 
 
