@@ -27,14 +27,12 @@ from scheduler_core.engine.gang.cycle import (
 from scheduler_core.engine.gang.members import Members, equal_members, in_index_order, undone_on_error
 from scheduler_core.engine.gang.topology_domains import (
     DomainRoom,
-    best_domains,
     domain_numbers,
+    domains_in_order,
     home_of,
     kinds_in,
     most_room,
     no_domain,
-    nominated_first,
-    removable,
 )
 from scheduler_core.engine.gang.topology_placement import (
     PlacementFailure,
@@ -143,9 +141,7 @@ class TopologyCycle:
         expired = self.placer.expired(members[0][0])
         best: GangOutcome | None = None
         for evicting in (False, True):
-            gone = removable(state, members) if evicting else None
-            rooms = best_domains(state, key, kinds, need, gone)
-            for room in nominated_first(state, rooms, members):
+            for room in domains_in_order(state, key, kinds, need, members, evicting=evicting):
                 tried = self._within(gang, members, need, room, now)
                 if tried is not None and _helps(tried, evicting):
                     return tried

@@ -9,7 +9,7 @@ slots of the nodes; only the best domains are tried.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -19,6 +19,7 @@ from scheduler_core.arrays.intern import ABSENT
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.engine.gang.capacity import leaving, possible_victims
 from scheduler_core.engine.gang.members import Members, kinds_of
+from scheduler_core.engine.gang.search import shared_topology_keys
 from scheduler_core.engine.gang.topology_slots import Slots, node_capacity, slots_for
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.allocation import MOST
@@ -44,11 +45,17 @@ class DomainRoom(msgspec.Struct, frozen=True):
 
 
 class MemberKind(msgspec.Struct, frozen=True):
-    """Equal members: how many, the slots of one, and its requests of CPU and memory as scores count them."""
+    """Equal members: how many, the slots of one, and its requests of CPU and memory as scores count them.
+
+    `ok`: bool [N], nodes that pass the filters that no pod changes. `follows`: whether a sibling can give it
+    what it must be near to.
+    """
 
     number: int
     slots: Slots
     nonzero: tuple[int, int]
+    ok: Bool
+    follows: bool
 
 
 def domain_numbers(state: ClusterState, key: str) -> Int64:
@@ -109,6 +116,7 @@ def kinds_in(cycle: PodCycle, members: Members, now: float) -> list[MemberKind] 
     """The kinds of the members; a Status if none of them can be placed anywhere. Raises PluginError."""
     numbers = Counter(kinds_of(cycle.state, members))
     samples = dict(zip(kinds_of(cycle.state, members), members, strict=True))
+    near = shared_topology_keys(cycle.state, [pod for _, pod in samples.values()])
     found: list[MemberKind] = []
     refusal: Status | None = None
     for kind, member in samples.items():
@@ -116,8 +124,37 @@ def kinds_in(cycle: PodCycle, members: Members, now: float) -> list[MemberKind] 
         if isinstance(slots, Status):
             refusal = refusal or slots
         else:
-            found.append(MemberKind(numbers[kind], slots, member[1].nonzero))
+            profile, pod = member
+            ok = cycle.scores_for(profile, cycle.new_cycle(profile, pod, now)).static.ok
+            follows = any(term.topology_key in near for term in pod.pod_affinity.required)
+            found.append(MemberKind(numbers[kind], slots, pod.nonzero, ok, follows))
     return refusal if refusal is not None and not found else found
+
+
+def domains_in_order(
+    state: ClusterState, key: str, kinds: Sequence[MemberKind], need: int, members: Members, *, evicting: bool
+) -> Iterator[DomainRoom]:
+    """Domains to try for `need` of the members, the most promising first; `evicting`: with victims, too.
+
+    First those that hold them by all filters; then those that hold them once siblings are there for the others
+    to be near to or, with `evicting`, once no pod is in their way.
+    """
+    gone = removable(state, members) if evicting else None
+    tried = set[int]()
+    changed = [_by_statics(kind) if evicting or kind.follows else kind for kind in kinds]
+    same = all(new is old for new, old in zip(changed, kinds, strict=True))
+    for some in (kinds,) if same else (kinds, changed):
+        for room in nominated_first(state, best_domains(state, key, some, need, gone), members):
+            if room.domain.number not in tried:
+                tried.add(room.domain.number)
+                yield room
+
+
+def _by_statics(kind: MemberKind) -> MemberKind:
+    """The kind as if filters that depend on pods refused no node."""
+    if np.array_equal(kind.slots.passes, kind.ok):
+        return kind
+    return msgspec.structs.replace(kind, slots=msgspec.structs.replace(kind.slots, passes=kind.ok))
 
 
 def best_domains(

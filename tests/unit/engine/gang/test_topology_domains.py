@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
-from scheduler_core.engine.decisions import Placed, Rejected
+from scheduler_core.engine.decisions import Evicted, Placed, Rejected
 from scheduler_core.engine.gang.topology_domains import best_domains, domain_numbers, home_of, kinds_in
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
@@ -24,14 +24,15 @@ from tests.support.every import every_seed
 KEY = "rack"
 
 
-def cluster(*cpus: tuple[str, int]) -> Scheduler:
+def cluster(*cpus: tuple[str, int], priority: int = 0) -> Scheduler:
     """Nodes n0, n1, ... as (rack, CPUs); an empty rack is no label. The group a/g has minCount 2."""
     made = Scheduler(ClusterState(), build_profiles(muster_config(), FACTORIES, KNOWN_PLUGINS))
     for number, (rack, cpu) in enumerate(cpus):
         node = make_node(f"n{number}").allocatable(cpu=cpu)
         made.put((node.label(KEY, rack) if rack else node).obj(), 0.0)
     policy = {"gang": {"minCount": 2}}
-    spec = {"schedulingPolicy": policy, "schedulingConstraints": {"topology": [{"key": KEY}]}}
+    constraints = {"topology": [{"key": KEY}]}
+    spec = {"schedulingPolicy": policy, "schedulingConstraints": constraints, "priority": priority}
     meta = {"name": "g", "namespace": "a", "uid": "g"}
     made.put(parse_native_gang({"metadata": meta, "spec": spec}), 0.0)
     return made
@@ -145,6 +146,38 @@ def test_pods_that_are_gone_make_room_in_their_domain_only() -> None:
     assert found(1, without=False) == [("r1", 1)]
     assert found(2, without=False) == []
     assert found(2, without=True) == [("r0", 2)]
+
+
+def near(label: str) -> dict[str, list[dict[str, object]]]:
+    term = {"labelSelector": {"matchLabels": {"app": label}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def placed_by(made: Scheduler) -> dict[str, str]:
+    return {item.pod.name: item.node for item in made.step(1.0) if isinstance(item, Placed)}
+
+
+def test_a_member_that_must_be_near_a_sibling_finds_the_domain_of_both() -> None:
+    made = cluster(("r0", 1), ("r1", 2))
+    made.put(member(0).spec(affinity={"podAffinity": near("leader")}).obj(), 0.0)
+    made.put(member(1).label("app", "leader").obj(), 0.0)
+    assert placed_by(made) == {"p0": "n1", "p1": "n1"}
+
+
+def test_a_member_that_must_be_near_a_stranger_waits_for_one() -> None:
+    made = cluster(("r0", 2))
+    made.put(member(0).spec(affinity={"podAffinity": near("leader")}).obj(), 0.0)
+    made.put(member(1).obj(), 0.0)
+    assert placed_by(made) == {}
+
+
+def test_a_domain_whose_pods_the_members_refuse_is_taken_by_evicting_them() -> None:
+    made = cluster(("r0", 9), priority=5)
+    victim = make_pod("a/x").uid("x").label("app", "rival").requests(cpu=1).on("n0")
+    made.put(victim.obj(), 0.0)
+    for number in range(2):
+        made.put(member(number).priority(5).spec(affinity={"podAntiAffinity": near("rival")}).obj(), 0.0)
+    assert [item.pod.name for item in made.step(1.0) if isinstance(item, Evicted)] == ["x"]
 
 
 @pytest.mark.parametrize("annotated", [False, True], ids=["only a key", "constraints too"])
