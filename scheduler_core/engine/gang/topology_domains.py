@@ -136,8 +136,8 @@ def domains_in_order(
 ) -> Iterator[DomainRoom]:
     """Domains to try for `need` of the members, the most promising first; `evicting`: with victims, too.
 
-    First those that hold them by all filters; then those that hold them once siblings are there for the others
-    to be near to or, with `evicting`, once no pod is in their way.
+    First those that hold them by all filters; then those that hold them once siblings are there to be near to
+    or, with `evicting`, once no pod is in their way.
     """
     gone = removable(state, members) if evicting else None
     tried = set[int]()
