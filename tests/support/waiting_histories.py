@@ -1,7 +1,8 @@
 """Small histories in which pods take their time to end, and what nobody may wait for, in plain numbers.
 
-One resource (CPUs), some nodes, flat quotas. Pods come, are deleted with seconds to years of grace, and are
-evicted; a pod keeps its node until its grace period is over.
+One resource (CPUs), some nodes, quotas that are flat or below QuotaGroups. Pods come, are deleted with
+seconds to years of grace, and are evicted; a pod keeps its node until its grace period is over. Nodes may
+come and go.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Evicted, Placed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
+from scheduler_core.model.names import QUOTA_GROUP_LABEL
+from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
@@ -61,10 +64,26 @@ class Runs:
         return made
 
 
-class History:
-    """A random history; `faults` says after each step who waits in vain."""
+@dataclass(frozen=True)
+class Group:
+    """A QuotaGroup of some quotas; `high` is None without a limit."""
 
-    def __init__(self, seed: int) -> None:
+    quotas: str
+    low: int
+    high: int | None
+
+    def made(self, name: str) -> QuotaGroup:
+        limit = {} if self.high is None else {"max": {"cpu": self.high}}
+        return parse_quota_group({"metadata": {"name": name}, "spec": {"min": {"cpu": self.low}, **limit}})
+
+
+class History:
+    """A random history; `faults` says after each step who waits in vain.
+
+    `trees`: with QuotaGroups. `moving`: nodes come and go.
+    """
+
+    def __init__(self, seed: int, *, trees: bool = False, moving: bool = False) -> None:
         self.random = random.Random(seed)
         draw = self.random
         self.nodes = {f"n{i}": draw.randint(3, 8) for i in range(draw.randint(1, 3))}
@@ -80,17 +99,33 @@ class History:
         )
         for name, cpu in self.nodes.items():
             self.scheduler.put(make_node(name).allocatable(cpu=cpu).obj(), self.now)
+        self.whats = ("come", "come", "leave", "wait", *(("come_node", "lose_node") if moving else ()))
+        self.groups = dict(self.drawn_groups()) if trees else {}
+        for name, group in self.groups.items():
+            self.scheduler.put(group.made(name), self.now)
         for name, low in self.low.items():
             quota = make_quota(f"{name}/q").min(cpu=low).max(cpu=self.high[name])
+            above = next((key for key, group in self.groups.items() if name in group.quotas), "")
+            if above:
+                quota.label(QUOTA_GROUP_LABEL, above)
             self.scheduler.put(quota.obj(), self.now)
+
+    def drawn_groups(self) -> Iterator[tuple[str, Group]]:
+        """One or two groups over some of the quotas."""
+        draw, names = self.random, "".join(self.low)
+        first = draw.randint(1, len(names))
+        for number, quotas in enumerate((names[:first], names[first:][: draw.randint(0, 2)])):
+            if quotas:
+                low = sum(self.low[name] for name in quotas)
+                spare, high = draw.choice((0, 0, 2)), draw.choice((None, low + 2, low + 5))
+                yield f"g{number}", Group(quotas, low + spare, high)
 
     # What happens
 
     def play(self) -> Iterator[str]:
         """What is wrong after each step, in words."""
         for step in range(STEPS):
-            what = self.random.choice(("come", "come", "leave", "wait"))
-            getattr(self, what)()
+            getattr(self, self.random.choice(self.whats))()
             for _ in range(20):
                 if not self.decide():
                     break
@@ -113,6 +148,25 @@ class History:
         if running:
             self.delete(self.random.choice(running))
             self.disturb()
+
+    def come_node(self) -> None:
+        name, cpu = f"n{len(self.nodes)}", self.random.randint(3, 8)
+        while name in self.nodes:
+            name += "x"
+        self.nodes[name] = cpu
+        self.scheduler.put(make_node(name).allocatable(cpu=cpu).obj(), self.now)
+        self.disturb()
+
+    def lose_node(self) -> None:
+        """A node goes with all of its pods."""
+        name = self.random.choice([*self.nodes]) if self.nodes else ""
+        for pod in [pod for pod in self.pods.values() if name and pod.node == name]:
+            del self.pods[pod.name]
+            self.scheduler.remove(self.scheduler.state.pods[pod.name], self.now)
+        if name:
+            del self.nodes[name]
+            self.scheduler.remove(make_node(name).obj(), self.now)
+        self.disturb()
 
     def wait(self) -> None:
         self.now += self.random.choice((2, 40, 400, 5000))
@@ -227,7 +281,21 @@ class History:
             if more and self.used(quota, gone) + more > high:
                 return False
             total += min(high, self.used(quota, gone)) + more
-        return total <= sum(self.low.values())
+        if not all(self.fits_group(group, together, gone) for group in self.groups.values()):
+            return False
+        return total <= self.guaranteed()
+
+    def fits_group(self, group: Group, together: list[tuple[Runs, str]], gone: frozenset[str]) -> bool:
+        """Whether pods stay within the max of a group once some are gone."""
+        more = sum(pod.cpu for pod, _ in together if pod.quota in group.quotas)
+        used = sum(self.used(quota, gone) for quota in group.quotas)
+        return not more or group.high is None or used + more <= group.high
+
+    def guaranteed(self) -> int:
+        """The sum of the min of groups, and of quotas outside of groups."""
+        inside = "".join(group.quotas for group in self.groups.values())
+        alone = sum(low for name, low in self.low.items() if name not in inside)
+        return alone + sum(group.low for group in self.groups.values())
 
     def hurts_nobody(self, pod: Runs, node: str) -> bool:
         """Whether a pod may start on a node now, and each nominated pod then starts no later."""
