@@ -73,7 +73,8 @@ class NodeFlavors:
 
     def charge(self, requests: ResourceList, slot: int | None) -> ResourceList:
         """What a pod with these requests is charged on a node."""
-        return charged_on(requests, self.at(slot))
+        # Asked for every pod that is placed: without flavors, it costs nothing.
+        return charged_on(requests, self.at(slot)) if self._on_slot else requests
 
     def asked_by(self, requests: ResourceList) -> list[QuotaFlavor]:
         """The flavors of the resources that a pod requests."""
