@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.health import HealthServer
@@ -23,6 +23,7 @@ from scheduler_core.kube.watch.reflector import Reflector, level_of
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.admission_webhooks import WebhookEndpoint
 from scheduler_core.model.kinds import PODS, Resource
+from scheduler_core.model.names import EXEMPT_LABEL, GANG_AUTO, GANG_LABEL
 from scheduler_core.model.pods.use import parse_pod_use
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME
 from webhook.certs.registration import register
@@ -35,8 +36,13 @@ from webhook.http.health import Lifecycle, health_server
 from webhook.http.server import WebhookServer
 from webhook.metrics import WebhookMetrics
 from webhook.owner_gangs.finder import GangFinder
-from webhook.owner_gangs.groups import GangGroups, GangUpkeep
+from webhook.owner_gangs.groups import GangGroups
+from webhook.owner_gangs.made_groups import MadeGroups
+from webhook.owner_gangs.stored_gangs import StoredGangs
+from webhook.owner_gangs.stored_pods import SELECTOR as MARKED
+from webhook.owner_gangs.stored_pods import StoredPods, stored_pod_parser
 from webhook.owner_gangs.table import Table, built_in
+from webhook.owner_gangs.upkeep import GangUpkeep
 from webhook.policy.review_dispatcher import ReviewDispatcher, Settings
 from webhook.reservations.charge_store import ChargeStore, QuotaStandings
 from webhook.reservations.ledger_api import LedgerClient
@@ -70,6 +76,7 @@ class Components:
     reflectors: Sequence[Reflector]
     reconciler: Reconciler
     auditor: Auditor
+    gangs: StoredGangs
 
     def open(self) -> None:
         """Listen on both ports and begin to watch. Raises PortTaken; then neither is open."""
@@ -91,6 +98,8 @@ class Components:
                 return f"the watch of {reflector.resource.plural} ended"
         if not self.reconciler.alive:
             return "the thread that looks after reservations ended"
+        if not self.gangs.alive:
+            return "the thread that makes groups of stored pods ended"
         return "" if self.auditor.alive else "the audit ended"
 
     def stop(self) -> None:
@@ -99,9 +108,11 @@ class Components:
             reflector.stop()
         self.reconciler.stop()
         self.auditor.stop()
+        self.gangs.stop()
         self.server.stop()
         self.reconciler.join(STOP_SECONDS)
         self.auditor.join(STOP_SECONDS)
+        self.gangs.join(STOP_SECONDS)
         for reflector in self.reflectors:
             reflector.join(STOP_SECONDS)
         self.health.stop()
@@ -137,6 +148,15 @@ class WebhookOptions:
     clients: ClientCertificates = field(default_factory=ClientCertificates)
     times: Times = field(default_factory=Times)
     gang_owners: Table = field(default_factory=built_in)
+
+
+class GangParts(NamedTuple):
+    """What makes gangs: for reviews, of stored pods, in rounds; and the watch of the stored pods."""
+
+    reviews: GangGroups
+    stored: StoredGangs
+    upkeep: GangUpkeep
+    watch: Reflector
 
 
 class RunningWebhook:
@@ -177,18 +197,18 @@ class RunningWebhook:
             )
             owners, reads = OwnerCache(direct), ClientReads(direct)
             charges = self._charge_store(direct, watches, reads)
-            gangs = GangGroups(direct, self._finder(direct, owners), cache.reservations.has_group)
-            dispatcher = ReviewDispatcher(cache, settings, reads, reservations, owners, charges, gangs)
+            gangs = self._gang_parts(client, direct, owners)
+            dispatcher = ReviewDispatcher(
+                cache, settings, reads, reservations, owners, charges, gangs.reviews
+            )
             reconciler = Reconciler(
                 watches, LedgerRecord(reservations, cache.reservations), LedgerRecord(charges, cache.charges)
             )
             default_pods = DefaultSchedulerPods()
             search = BypassSearch(default_pods, cache, owners, settings.exempt_namespaces)
-            mend = in_turn(
-                recreation_round(client, search, self._options.adoption),
-                GangUpkeep(client, self._finder(client, owners), cache.has_automatic_gangs).round,
-            )
-            auditor = Auditor(client, audit_of(cache, search, settings), self.metrics.registry, mend=mend)
+            mend = in_turn(recreation_round(client, search, self._options.adoption), gangs.upkeep.round)
+            look = audit_of(cache, search, settings, gangs.stored.problems)
+            auditor = Auditor(client, look, self.metrics.registry, mend=mend)
             source = self._options.certificates
             rotation = source.rotation(client, self._options.hosts, self.metrics)
             watched = [self._reflector(client, *kind, cache.sink) for kind in WATCHED]
@@ -204,8 +224,8 @@ class RunningWebhook:
                 client, PODS, parse_default_scheduler_pod, default_pods.sink, fields=SELECTOR
             )
             certificates = source.watches(client, self.wake.set, self._trouble_with_certificates)
-            reflectors = [*watched, *workloads, pods, *certificates]
-            components = Components(server, health, reflectors, reconciler, auditor)
+            reflectors = [*watched, *workloads, pods, gangs.watch, *certificates]
+            components = Components(server, health, reflectors, reconciler, auditor, gangs.stored)
             components.open()
             keeper: threading.Thread | None = None
             try:
@@ -213,6 +233,7 @@ class RunningWebhook:
                 if not self._stop.is_set():
                     reconciler.start()
                     auditor.start()
+                    gangs.stored.start()
                     self.register_itself(client, rotation, server.port)
                     self._rotate(rotation, server)
                     settle_memory()
@@ -230,8 +251,28 @@ class RunningWebhook:
                 if keeper is not None:
                     keeper.join(STOP_SECONDS)
 
+    def _gang_parts(self, client: Client, direct: Client, owners: OwnerCache) -> GangParts:
+        """The parts that make gangs; no review waits for `client`."""
+        finder, lasting = self._finder(direct, owners), self._finder(client, owners)
+        made = MadeGroups(direct, finder, self._cache.reservations)
+        members = StoredPods()
+        return GangParts(
+            GangGroups(made, finder),
+            StoredGangs(client, lasting, made, members, self._asks_for_gangs),
+            GangUpkeep(client, lasting, self._cache.has_automatic_gangs, made.take_changed),
+            self._reflector(client, PODS, stored_pod_parser(lasting), members.sink, labels=MARKED),
+        )
+
     def _finder(self, client: Client, owners: OwnerCache) -> GangFinder:
         return GangFinder(client, self._options.gang_owners, owners.resource)
+
+    def _asks_for_gangs(self, namespace: str) -> bool:
+        """Whether the groups of pods in the namespace are made."""
+        home = self._cache.namespace(namespace)
+        exempt = self._options.settings.exempt_namespaces
+        if home is None or namespace in exempt or home.labels.get(EXEMPT_LABEL) == "true":
+            return False
+        return home.labels.get(GANG_LABEL) == GANG_AUTO
 
     def _watch_over(self, components: Components) -> None:
         """Wait until stopped. Raises Ended."""
@@ -299,6 +340,7 @@ class RunningWebhook:
         sink: Callable[[Event], None],
         namespace: str = "",
         fields: str = "",
+        labels: str = "",
     ) -> Reflector:
         def malformed(error: ModelError) -> None:
             log.warning("ignored: %s", error)
@@ -313,6 +355,7 @@ class RunningWebhook:
             sink,
             namespace=namespace,
             field_selector=fields,
+            label_selector=labels,
             on_malformed=malformed,
             on_error=trouble,
         )

@@ -103,6 +103,8 @@ EXEMPT_LABEL: Final = "muster.dev/exempt"
 # On a namespace: pods become gangs as their owners say. On a PodGroup: the webhook made it so.
 GANG_LABEL: Final = "muster.dev/gang"
 GANG_AUTO: Final = "auto"
+# On a pod, written by the webhook: its own words name its group, which is made once the pod is stored.
+GANG_OF_POD: Final = "pod"
 # On such a PodGroup: the kind that said so.
 GANG_SOURCE_ANNOTATION: Final = "muster.dev/gang-source"
 # On namespaces: the webhook lets Jobs ignore evictions with this value.

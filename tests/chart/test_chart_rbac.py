@@ -63,7 +63,9 @@ PARTS = {
     "webhook/certs/ca_bundle.py": "webhook-ca-bundle",
     "webhook/view/recreation.py": "webhook-adoption",
     "webhook/owner_gangs/finder.py": "webhook-gang-owners",
-    "webhook/owner_gangs/groups.py": "webhook-gang-owners",
+    "webhook/owner_gangs/made_groups.py": "webhook-gang-owners",
+    "webhook/owner_gangs/stored_gangs.py": "webhook-gang-owners",
+    "webhook/owner_gangs/upkeep.py": "webhook-gang-owners",
 }
 GROUP_KINDS = tuple(RESOURCES.values())
 GANG_OWNERS = tuple(

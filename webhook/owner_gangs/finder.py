@@ -33,6 +33,7 @@ MOST_NAME: Final = 253
 # A gang of one pod is none; only a pod that names its group needs it to exist.
 LEAST_OWNED: Final = 2
 _DIGEST: Final = 10
+_POD: Final = ("", PODS.kind)
 _KNOWN: Final = {(one.group, one.kind): one.plural for one in (*WORKLOADS, PODS)}
 
 # Of nested objects, only the upper levels matter.
@@ -83,7 +84,33 @@ class GangFinder:
         """
         root = decode_deep(_any, raw)
         found = self._named(namespace, root, pod)
-        return found if found is not None or pod.named else self._owned(namespace, root, pod)
+        if found is not None or pod.named:
+            return found
+        return self._owned(namespace, root, pod.metadata.controller)
+
+    def told(self, namespace: str, root: Any) -> OwnerGang | None:
+        """The gang that the words of a pod alone make, without a request."""
+        for entry in self.table.named:
+            name = next(iter(entry.named(root) if entry.named is not None else ()), "")
+            if (entry.group, entry.kind) != _POD or not is_group_name(name) or self.kind_of(name):
+                continue
+            if (minimum := entry.count(root)) is not None:
+                return _told(entry, namespace, name, minimum, root)
+        return None
+
+    def part(self, namespace: str, raw: bytes, controller: OwnerReference | None) -> OwnerGang | None:
+        """The gang of a stored pod with this controller among the parts of an owner. Raises GangUndecided."""
+        found = self._owned(namespace, decode_deep(_any, raw), controller)
+        return found if found is not None and found.stored else None
+
+    def exists(self, namespace: str, owner: OwnerReference) -> bool:
+        """Whether the owner was read with this uid, at most KEEP_SECONDS ago. Raises GangUndecided."""
+        return bool(owner.uid) and self._facts(namespace, owner) is not None
+
+    def kind_of(self, name: str) -> str:
+        """The kind of the owner whose group has such a name; empty where none has."""
+        start, dash, _ = name.partition("-")
+        return self.table.prefixes.get(start, "") if dash else ""
 
     def minimum(self, namespace: str, source: str, owner: OwnerReference) -> int | None:
         """What an owner asks for now; None where it says nothing, or where its kind is not served.
@@ -116,26 +143,36 @@ class GangFinder:
             name = next(iter(entry.named(root) if entry.named is not None else ()), "")
             if not is_group_name(name):
                 continue
-            if (entry.group, entry.kind) == ("", PODS.kind):
-                minimum, owner = entry.count(root), pod.metadata.controller
-                priority = _priority(entry, root)
-            else:
-                group = f"{entry.group}/" if entry.group else ""
-                reference = OwnerReference(entry.kind, name, "", f"{group}{entry.version}")
-                facts = self._facts(namespace, reference)
-                claim = facts.claim if facts is not None else None
-                if claim is None:
-                    continue
-                minimum, owner, priority = claim.minimum, claim.owner, claim.priority
-            if minimum is not None:
+            if (entry.group, entry.kind) == _POD:
+                if (minimum := entry.count(root)) is not None:
+                    if pod.named in ("", name):
+                        self._require_free(name)
+                    return _told(entry, namespace, name, minimum, root)
+                continue
+            group = f"{entry.group}/" if entry.group else ""
+            reference = OwnerReference(entry.kind, name, "", f"{group}{entry.version}")
+            facts = self._facts(namespace, reference)
+            claim = facts.claim if facts is not None else None
+            if claim is not None:
                 field = f"{entry.source} {namespace}/{name}"
-                return OwnerGang(name, minimum, priority, entry.source, owner, field)
+                return OwnerGang(name, claim.minimum, claim.priority, entry.source, claim.owner, field)
         return None
 
-    def _owned(self, namespace: str, root: Any, pod: NewPod) -> OwnerGang | None:
-        """The gang of the topmost owner that has one for this pod, or of that with the highest rank."""
+    def _require_free(self, name: str) -> None:
+        """Raises GangUndecided for a name that the group of an owner may have, now or later."""
+        if kind := self.kind_of(name):
+            problem = (
+                f"its labels or annotations name the group {name}, but names that begin with {kind.lower()}- "
+                f"are those of groups of a {kind}; choose another name"
+            )
+            raise GangUndecided(problem, temporary=False, field="metadata")
+
+    def _owned(self, namespace: str, root: Any, reference: OwnerReference | None) -> OwnerGang | None:
+        """The gang of the topmost owner that has one for this pod, or of that with the highest rank.
+
+        `reference` is the pod's controller. Which part of an owner a pod belongs to, the pod says itself.
+        """
         best: _Claim | None = None
-        reference = pod.metadata.controller
         for _ in range(MAX_OWNERS):
             if reference is None or reference.kind in ("Node", ""):
                 break
@@ -158,8 +195,8 @@ class GangFinder:
             if not each:
                 return None
         field = f"{best.entry.source} {namespace}/{best.owner.name}"
-        name = group_name(best.owner, each)
-        return OwnerGang(name, best.minimum, best.priority, best.entry.source, best.owner, field)
+        name, stored = group_name(best.owner, each), bool(each)
+        return OwnerGang(name, best.minimum, best.priority, best.entry.source, best.owner, field, stored)
 
     def _facts(self, namespace: str, reference: OwnerReference) -> _Facts | None:
         """What the object says; None where there is none, or none of that uid. Raises GangUndecided."""
@@ -240,6 +277,12 @@ class GangFinder:
             if (minimum := entry.count(root)) is not None
         )
         return _Facts(next(claims, None), possible_controller(meta))
+
+
+def _told(entry: TableEntry, namespace: str, name: str, minimum: int, root: Any) -> OwnerGang:
+    """The gang of a pod's own words."""
+    field = f"{entry.source} {namespace}/{name}"
+    return OwnerGang(name, minimum, _priority(entry, root), entry.source, None, field, stored=True)
 
 
 def group_name(owner: OwnerReference, each: str) -> str:

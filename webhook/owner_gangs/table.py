@@ -134,6 +134,8 @@ class Table:
         for entry in self.entries:
             if entry.named is None:
                 self.by_kind.setdefault((entry.group, entry.kind), []).append(entry)
+        # What the names of groups of owners begin with, before the first `-`.
+        self.prefixes: Mapping[str, str] = {kind.lower(): kind for _, kind in self.by_kind}
         self.named: Sequence[TableEntry] = tuple(entry for entry in self.entries if entry.named is not None)
 
 

@@ -19,7 +19,7 @@ class OwnerGangs(Protocol):
         """The gang of a new pod; of one that has the group annotation only a gang that it names."""
 
     def ensure(self, namespace: str, gang: OwnerGang) -> None:
-        """Return when the PodGroup of the gang exists."""
+        """Return when the PodGroup of the gang exists, or may be made once the pod is stored."""
 
 
 class NoGangs:
@@ -37,7 +37,7 @@ def judge_undecided(subject: str, error: GangUndecided) -> Verdict:
     """Refuse a pod that would start without its gang; its controller tries again."""
     if error.temporary:
         return refuse_for_now(f"{subject}: {error.problem}", "group")
-    return refuse(f"{subject}: {error.problem}", "metadata.ownerReferences", [error.problem], "group")
+    return refuse(f"{subject}: {error.problem}", error.field, [error.problem], "group")
 
 
 def other_claim(pod: NewPod, namespace: str, gang: OwnerGang | None) -> tuple[str, ...]:

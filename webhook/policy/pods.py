@@ -9,7 +9,14 @@ import msgspec
 
 from scheduler_core.decoding import decoder
 from scheduler_core.errors import ModelError, TooLarge
-from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, MIRROR_ANNOTATION, SCHEDULE_LABEL
+from scheduler_core.model.names import (
+    DEFAULT_SCHEDULER,
+    EXEMPT_LABEL,
+    GANG_LABEL,
+    GANG_OF_POD,
+    MIRROR_ANNOTATION,
+    SCHEDULE_LABEL,
+)
 from scheduler_core.model.pods.use import parse_proposed_use
 from scheduler_core.model.quotas.reservation_ledger import Charge
 from scheduler_core.quota.reservations.limits import ReservationRefusal
@@ -18,6 +25,7 @@ from webhook.policy.pod_group_membership import NewPod, PodSpec, annotation_patc
 from webhook.policy.verdict import ALLOW, Verdict, refuse_lacking, refuse_malformed
 
 SCHEDULER_PATH: Final = "/spec/schedulerName"
+_MARK_PATH: Final = "/metadata/labels/" + GANG_LABEL.replace("/", "~1")
 
 # Asks the store of reservations; returns what is lacking. Raises Undecided.
 Admit = Callable[[Charge], Sequence[ReservationRefusal]]
@@ -65,16 +73,21 @@ def is_assignable(pod: NewPod, ours: frozenset[str]) -> bool:
     return pod.spec.scheduler_name in (None, "", DEFAULT_SCHEDULER) or bool(named_scheduler(pod, ours))
 
 
-def assign(pod: NewPod, scheduler_name: str, group: str, priority_class: str = "") -> Verdict:
+def assign(
+    pod: NewPod, scheduler_name: str, group: str, priority_class: str = "", *, mark: bool = False
+) -> Verdict:
     """Patch schedulerName, group and priority of an assignable pod. Idempotent, as reinvocation requires.
 
-    `priority_class` is that of its gang; a pod that has a class keeps it.
+    `priority_class` is that of its gang; a pod that has a class keeps it. `mark`: label the pod as one whose
+    own words name its group.
 
     Pods of DaemonSets are treated like all others: they name their node by affinity and count in the quota.
     """
     patch, audit = annotation_patch(pod, group), {}
     if patch:
         audit["group"] = group
+    if mark:
+        patch += _mark_patch(pod)
     current = pod.spec.scheduler_name if pod.spec is not None else None
     if current != scheduler_name:
         patch += _patch(current, scheduler_name)
@@ -93,6 +106,15 @@ def _patch(current: str | None, scheduler_name: str) -> tuple[Mapping[str, Any],
         {"op": "test", "path": SCHEDULER_PATH, "value": current},
         {"op": "replace", "path": SCHEDULER_PATH, "value": scheduler_name},
     )
+
+
+def _mark_patch(pod: NewPod) -> tuple[Mapping[str, Any], ...]:
+    labels = pod.metadata.labels
+    if labels is None:
+        return ({"op": "add", "path": "/metadata/labels", "value": {GANG_LABEL: GANG_OF_POD}},)
+    if labels.get(GANG_LABEL) == GANG_OF_POD:
+        return ()
+    return ({"op": "add", "path": _MARK_PATH, "value": GANG_OF_POD},)
 
 
 def _priority_patch(spec: PodSpec, priority_class: str) -> tuple[Mapping[str, Any], ...]:

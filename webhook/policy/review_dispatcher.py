@@ -10,7 +10,7 @@ Decisions rest on the cache. Requests to the API server are rare:
 - a quota whose `min` makes a resource shared: whether the user may list quotas everywhere, and then the pods
   of five other namespaces at most;
 - a pod in a namespace that the watch has not shown yet: the namespace is read;
-- a pod in a namespace with `muster.dev/gang: auto`: its owners are read, and its PodGroup is made.
+- a pod in a namespace with `muster.dev/gang: auto`: its owners are read, and their PodGroup is made.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class ReviewDispatcher:
         self, request: ReviewRequest, pod: NewPod, home: Namespace | None, scheduler: str, managed: bool
     ) -> Verdict:
         """Assign a pod to the gang that its owner asks for, whose group is made now; one that names a group
-        that exists stays in it, whatever can be read.
+        that exists stays in it, whatever can be read. The group of its own words is made from stored pods.
         """
         namespace = request.namespace or ""
         exists = bool(pod.named) and self.cache.reservations.has_group(namespace, pod.named)
@@ -196,7 +196,7 @@ class ReviewDispatcher:
             if exists:
                 return assign(pod, scheduler, pod.named)
             return judge_undecided(f"Pod {namespace}/{pod.metadata.name or request.name or ''}", error)
-        return assign(pod, scheduler, gang.name, gang.priority)
+        return assign(pod, scheduler, gang.name, gang.priority, mark=gang.stored)
 
     def _mutate_job(self, request: ReviewRequest, name: str) -> Verdict:
         home = self._namespace(name)

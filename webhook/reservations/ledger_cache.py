@@ -46,10 +46,12 @@ class LedgerCache:
         self._lock = threading.Lock()
         self._monotonic = monotonic
         self._ledgers: dict[str, ReservationLedger] = {}
-        # Groups by namespace and uid, uids by name, and the groups that reserve something.
+        # Groups by namespace and uid, uids by name, the groups that reserve something, and those that the
+        # webhook made and that have not ended.
         self._groups: dict[str, dict[str, PodGroup]] = {}
         self._uids: dict[str, dict[str, str]] = {}
         self._reserving: dict[str, dict[str, PodGroup]] = {}
+        self._automatic: dict[str, dict[str, PodGroup]] = {}
         self._first_seen: dict[str, dict[str, float]] = {}
         self.deleted_groups = DeletedUids()
         self.entry_ages = EntryAges(monotonic)
@@ -88,11 +90,14 @@ class LedgerCache:
             self.deleted_groups.add(old)
             _put(self._groups, namespace, old, None)
             _put(self._reserving, namespace, old, None)
+            _put(self._automatic, namespace, old, None)
         _put(self._uids, namespace, name, group.uid if group is not None else None)
         if group is not None:
             _put(self._groups, namespace, group.uid, group)
             reserves = group.total and not group.succeeded
             _put(self._reserving, namespace, group.uid, group if reserves else None)
+            runs = group.automatic and not group.succeeded
+            _put(self._automatic, namespace, group.uid, group if runs else None)
 
     # Read by requests
 
@@ -109,6 +114,18 @@ class LedgerCache:
         """Whether a PodGroup of that name is known."""
         with self._lock:
             return name in self._uids.get(namespace, {})
+
+    def minimum(self, namespace: str, name: str) -> int | None:
+        """The minMembers of a PodGroup; None where none of that name is known."""
+        with self._lock:
+            uid = self._uids.get(namespace, {}).get(name, "")
+            group = self._groups.get(namespace, {}).get(uid)
+        return group.min_members if group is not None else None
+
+    def automatic_groups(self, namespace: str) -> int:
+        """How many PodGroups that the webhook made the namespace has; those that ended do not count."""
+        with self._lock:
+            return len(self._automatic.get(namespace, {}))
 
     def has_reservations(self, namespace: str) -> bool:
         """Whether the namespace has reservations, so that its pods must be counted.

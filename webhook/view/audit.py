@@ -196,12 +196,17 @@ class Auditor:
             self._client.create(Create(EVENTS, finding.namespace, event_of(finding, now)))
 
 
-def audit_of(cache: Cache, search: BypassSearch, settings: Settings) -> Callable[[], list[AuditFinding]]:
-    """The `look` of an Auditor, from the cache alone."""
+def audit_of(
+    cache: Cache,
+    search: BypassSearch,
+    settings: Settings,
+    others: Callable[[], list[AuditFinding]] = list,
+) -> Callable[[], list[AuditFinding]]:
+    """The `look` of an Auditor, from the cache alone; `others` are findings of other parts."""
 
     def look() -> list[AuditFinding]:
         findings = broken_rules(cache.stored(), capacity=settings.sum_of_min != "off")
-        return findings + passed_by(search.find())
+        return findings + passed_by(search.find()) + others()
 
     return look
 

@@ -10,7 +10,7 @@ import msgspec
 from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import POD_GROUPS
 from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
-from scheduler_core.model.names import POLICY_IGNORE, POLICY_RESTART
+from scheduler_core.model.names import GANG_AUTO, GANG_LABEL, POLICY_IGNORE, POLICY_RESTART
 from scheduler_core.model.resources import check_count, fractions, name_problem, parse_resource_list
 
 SUCCEEDED = "Succeeded"
@@ -49,7 +49,7 @@ class PodGroup(NamespacedObject, frozen=True, eq=False):
     """A group of pods that start together. `total` is what it reserves: exact integers, CPU in milli.
 
     `succeeded` says that its status calls it ended for good. `policy` is None where its pods are managed by
-    who made them. `follows_owner` says that its minimum may change.
+    who made them. `follows_owner` says that its minimum may change, `automatic` that the webhook made it.
     `fractional` are the fields with fractions of what is counted, with their texts; they are rounded up.
     """
 
@@ -61,6 +61,7 @@ class PodGroup(NamespacedObject, frozen=True, eq=False):
     succeeded: bool
     policy: PolicyWire | None = None
     follows_owner: bool = False
+    automatic: bool = False
     fractional: tuple[tuple[str, str], ...] = ()
 
 
@@ -95,6 +96,7 @@ def _group_from(wire: _PodGroupWire) -> PodGroup:
         succeeded=wire.status is not None and wire.status.phase == SUCCEEDED,
         policy=spec.policy,
         follows_owner=spec.min_members_from == OWNER,
+        automatic=(meta.labels or {}).get(GANG_LABEL) == GANG_AUTO,
         fractional=fractions(spec.total_resources, "spec.totalResources"),
     )
 

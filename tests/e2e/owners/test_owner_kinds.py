@@ -101,8 +101,13 @@ def create_pod(cluster: Cluster, namespace: str, **meta: Any) -> Obj:
 
 
 def group_of(cluster: Cluster, namespace: str, name: str) -> Obj:
-    found: Obj = cluster.request("GET", f"{GROUPS.format(namespace)}/{name}")
-    return found
+    """The group of a pod; that of a pod's own words is made when the pod is stored."""
+
+    def made() -> list[Obj]:
+        items: list[Obj] = cluster.request("GET", GROUPS.format(namespace))["items"]
+        return [item for item in items if item["metadata"]["name"] == name]
+
+    return eventually(made, 60)[0]
 
 
 @pytest.mark.parametrize(

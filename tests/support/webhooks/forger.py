@@ -49,9 +49,11 @@ def connection(url: str, authority: str) -> http.client.HTTPSConnection:
     return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=10, context=context)
 
 
-def send(conn: http.client.HTTPSConnection, obj: dict[str, Any], timeout: str = "5s") -> dict[str, Any]:
+def send(
+    conn: http.client.HTTPSConnection, obj: dict[str, Any], timeout: str = "5s", path: str = "/validate"
+) -> dict[str, Any]:
     """The response to a forged review."""
-    conn.request("POST", f"/validate?timeout={timeout}", review(obj), {"Content-Type": "application/json"})
+    conn.request("POST", f"{path}?timeout={timeout}", review(obj), {"Content-Type": "application/json"})
     answer = json.loads(conn.getresponse().read())
     response: dict[str, Any] = answer["response"]
     return response

@@ -6,12 +6,17 @@ import json
 from typing import Any, cast
 
 from scheduler_core.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, ServerError
-from scheduler_core.model.kinds import Resource
+from scheduler_core.kube.watch.tracker import Event
+from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.writes import Create, Delete, Patch
 from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, namespace, patch_of, pod, synced
 from webhook.owner_gangs.finder import GangFinder
-from webhook.owner_gangs.groups import GangGroups, GangUpkeep
+from webhook.owner_gangs.groups import GangGroups
+from webhook.owner_gangs.made_groups import MadeGroups
+from webhook.owner_gangs.stored_gangs import StoredGangs
+from webhook.owner_gangs.stored_pods import StoredPods, stored_pod_parser
 from webhook.owner_gangs.table import built_in
+from webhook.owner_gangs.upkeep import GangUpkeep
 from webhook.policy.review_dispatcher import ReviewDispatcher
 from webhook.view.owners import OwnerCache
 
@@ -84,8 +89,11 @@ class Store:
 
     def list_raw(self, resource: Resource, *, label_selector: str) -> list[bytes]:
         self._call(f"list {label_selector}")
+        return [json.dumps(one).encode() for one in self._automatic()]
+
+    def _automatic(self) -> list[Obj]:
         return [
-            json.dumps(one).encode()
+            one
             for (kind, _), one in self.objects.items()
             if kind == "PodGroup" and one["metadata"].get("labels") == {"muster.dev/gang": "auto"}
         ]
@@ -93,6 +101,13 @@ class Store:
     def has_group(self, namespace: str, name: str) -> bool:
         """What a watch shows that is not behind."""
         return ("PodGroup", name) in self.objects
+
+    def minimum(self, namespace: str, name: str) -> int | None:
+        found = self.objects.get(("PodGroup", name))
+        return found["spec"]["minMembers"] if found is not None else None
+
+    def automatic_groups(self, namespace: str) -> int:
+        return len(self._automatic())
 
     def _call(self, text: str) -> None:
         self.calls.append(text)
@@ -132,8 +147,49 @@ def service(
 ) -> ReviewDispatcher:
     finder = GangFinder(cast(Any, store), built_in(), lambda reference: None, clock or (lambda: 0.0))
     cache = synced(namespace("a", labels={"muster.dev/gang": label}), *known)
-    gangs = gangs or GangGroups(cast(Any, store), finder, store.has_group, clock or (lambda: 0.0))
+    gangs = gangs or groups(store, finder, clock=clock)
     return ReviewDispatcher(cache, gangs=gangs, owners=owners)
+
+
+def groups(store: Store, finder: GangFinder, *, clock: Any = None) -> GangGroups:
+    """What reviews make of the gangs that `finder` finds: on this server, or on another one than it reads."""
+    clock = clock or (lambda: 0.0)
+    return GangGroups(MadeGroups(cast(Any, store), finder, store, clock), finder, clock)
+
+
+class Stored:
+    """The webhook's view of the stored pods of namespace `a`, and the part that makes their groups."""
+
+    def __init__(self, store: Store, *, clock: Any = None, asks: bool = True) -> None:
+        clock = clock or (lambda: 0.0)
+        self.pods, self._store = StoredPods(), store
+        finder = GangFinder(cast(Any, store), built_in(), lambda reference: None, clock)
+        self._parse = stored_pod_parser(finder)
+        made = MadeGroups(cast(Any, store), finder, store, clock)
+        self.gangs = StoredGangs(cast(Any, store), finder, made, self.pods, lambda namespace: asks, clock)
+
+    def put(self, new: Obj, at: int = 0, name: str = "p") -> None:
+        """Store a pod as it is after admission, and have its group."""
+        created = f"2026-01-01T00:00:{at:02}Z"
+        meta = {**new["metadata"], "name": name, "uid": f"uid-{name}", "creationTimestamp": created}
+        stored = {**new, "metadata": meta}
+        self._store.objects["Pod", name] = stored
+        self.pods.sink(Event("ADDED", PODS, f"a/{name}", "", self._parse(json.dumps(stored).encode())))
+        self.gangs.turn()
+
+    def remove(self, name: str) -> None:
+        del self._store.objects["Pod", name]
+        self.pods.sink(Event("DELETED", PODS, f"a/{name}"))
+        self.gangs.turn()
+
+
+def stored(hook: ReviewDispatcher, view: Stored, new: Obj, at: int = 0, name: str = "p") -> str:
+    """The group of a pod that is admitted and stored."""
+    response = ask(hook.mutate, new)
+    assert response["allowed"], response
+    after = apply_patch(new, patch_of(response))
+    view.put(after, at, name)
+    return str((after["metadata"].get("annotations") or {}).get(KEY, ""))
 
 
 def joined(hook: ReviewDispatcher, new: Obj, **request: Any) -> str:
@@ -153,9 +209,9 @@ def refusal(hook: ReviewDispatcher, new: Obj) -> tuple[int, str]:
     return response["status"]["code"], response["status"]["message"]
 
 
-def upkeep(store: Store, *, used: bool = True, clock: Any = None) -> GangUpkeep:
+def upkeep(store: Store, *, used: bool = True, clock: Any = None, take_changed: Any = set) -> GangUpkeep:
     finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
-    return GangUpkeep(cast(Any, store), finder, lambda: used, clock or (lambda: 0.0))
+    return GangUpkeep(cast(Any, store), finder, lambda: used, take_changed, clock or (lambda: 0.0))
 
 
 JOB = owner("Job", "j", indexed(4))

@@ -15,6 +15,7 @@ from tests.unit.webhook.owner_gangs.gang_store import (
     KEY,
     KOORDINATOR,
     Store,
+    groups,
     indexed,
     joined,
     made,
@@ -26,8 +27,9 @@ from tests.unit.webhook.owner_gangs.gang_store import (
     upkeep,
 )
 from webhook.owner_gangs.finder import GangFinder
-from webhook.owner_gangs.groups import MOST_A_ROUND, MOST_OF_ONE, ROUND_SECONDS, GangGroups
+from webhook.owner_gangs.groups import MOST_OF_ONE
 from webhook.owner_gangs.table import built_in
+from webhook.owner_gangs.upkeep import MOST_A_ROUND, ROUND_SECONDS
 from webhook.view.owners import OwnerCache
 
 IMPOSSIBLE = [
@@ -54,7 +56,7 @@ def test_owner_that_cannot_exist_is_not_asked_for(forged: Obj) -> None:
     store = Store(JOB)
     finder = GangFinder(cast(Any, store), built_in(), kinds)
     cache = OwnerCache(cast(Any, store))
-    hook = service(store, gangs=GangGroups(cast(Any, store), finder, store.has_group), owners=cache)
+    hook = service(store, gangs=groups(store, finder), owners=cache)
     assert joined(hook, of({**reference("Job", "j"), **forged})) == ""
     assert (store.calls, asked) == ([], [])
 
@@ -193,34 +195,22 @@ def test_upkeep_ends_its_round_in_time_and_goes_on_in_the_next() -> None:
         assert list(made(store).values()).count(7) == done
 
 
-def test_pod_cannot_take_the_group_of_an_owner() -> None:
-    store = Store(JOB)
-    joined(service(store), of(reference("Job", "j")))
-    thief = {key: value.replace("k", "job-j") for key, value in KOORDINATOR.items()}
-    thief["gang.scheduling.koordinator.sh/min-available"] = "1"
-    code, said = refusal(service(store), pod(meta={"annotations": thief}))
+def test_pod_cannot_take_the_group_of_another_kind() -> None:
+    theirs = group("k", "j")
+    store = Store(JOB, theirs)
+    code, said = refusal(service(store), pod(meta={"annotations": KOORDINATOR}))
     assert code == 403
     assert said == (
-        "Pod a/p: PodGroup a/job-j is the group of Job.batch j, so it is not the group of Pod a/job-j; "
+        "Pod a/p: PodGroup a/k is the group of Job.batch j, so it is not the group of Pod a/k; "
         "delete it, or annotate the pods with another group"
     )
-    assert made(store) == {"job-j": 4}
-
-
-def test_group_of_bare_pods_with_two_controllers_is_kept_until_both_are_gone() -> None:
-    store = Store()
-    for name in ("x", "y", "x"):
-        above = reference("ReplicaSet", name, "apps/v1")
-        assert joined(service(store), of(above, meta={"annotations": KOORDINATOR})) == "k"
-    assert not any(call.startswith("delete") for call in store.calls)
-    owners = store.objects["PodGroup", "k"]["metadata"]["ownerReferences"]
-    assert [one["uid"] for one in owners] == ["uid-x", "uid-y"]
+    assert made(store) == {"k": 2}
 
 
 def test_reviews_beyond_the_share_of_their_namespace_try_again_and_give_back() -> None:
     store = Store(JOB)
     finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
-    gangs = GangGroups(cast(Any, store), finder, store.has_group)
+    gangs = groups(store, finder)
     hook = service(store, gangs=gangs)
     for _ in range(MOST_OF_ONE):
         assert gangs.turns.take("a")

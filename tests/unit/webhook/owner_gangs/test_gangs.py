@@ -15,6 +15,7 @@ from tests.unit.webhook.owner_gangs.gang_store import (
     KEY,
     KOORDINATOR,
     Store,
+    groups,
     indexed,
     joined,
     made,
@@ -26,8 +27,10 @@ from tests.unit.webhook.owner_gangs.gang_store import (
     upkeep,
 )
 from webhook.owner_gangs.finder import KEEP_SECONDS, GangFinder, group_name
-from webhook.owner_gangs.groups import MOST_A_ROUND, WATCH_SECONDS, GangGroups
+from webhook.owner_gangs.groups import GangGroups
+from webhook.owner_gangs.made_groups import WATCH_SECONDS, MadeGroups
 from webhook.owner_gangs.table import Table, built_in, read_entries
+from webhook.owner_gangs.upkeep import MOST_A_ROUND
 from webhook.policy.review_dispatcher import ReviewDispatcher
 
 GROUP = "podgroups.incubator.scheduling.k8s.io"
@@ -116,9 +119,7 @@ CASES: list[tuple[str, Obj, list[Obj], str, int]] = [
      [spark(**{SCALES + "enabled": "true", "spark.executor.instances": "7"}), DRIVER], "", 0),
     ("executors of Spark", EXECUTOR, [SPARK, DRIVER], "sparkapplication-sp", 5),
     ("a driver of Spark", of(OF_SPARK, {"spark-role": "driver"}), [SPARK], "", 0),
-    ("a replica of an LWS", of(OF_LEADERS, {INDEX: "2"}), [LWS, LEADERS], "leaderworkerset-l-2", 4),
     ("a leader without an index yet", of(OF_LEADERS), [LWS, LEADERS], "", 0),
-    ("Koordinator's annotations", pod(meta={"annotations": KOORDINATOR}), [], "k", 3),
     ("no owner", pod(), [], "", 0),
     ("a kind that is not in the table", of(reference("Ship", "j", "example.com/v1")), [JOB], "", 0),
     ("the native field", of(reference("Job", "j"), schedulingGroup={"podGroupName": "n"}), [JOB], "", 0),
@@ -144,7 +145,7 @@ def test_volcano_group_that_a_pod_names_gets_a_twin() -> None:
     finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
     hook = ReviewDispatcher(
         synced(namespace("a", labels={"muster.dev/gang": "auto"})),
-        gangs=GangGroups(cast(Any, store), finder, store.has_group),
+        gangs=groups(store, finder),
     )
     assert joined(hook, new) == "v"
     (twin,) = store.objects.values()
@@ -156,14 +157,14 @@ def test_every_pod_of_a_volcano_group_gets_its_priority_class() -> None:
     store, volcano = Store(), Store({**VOLCANO, "spec": {"minMember": 2, "priorityClassName": "high"}})
     cache = synced(namespace("a", labels={"muster.dev/gang": "auto"}))
     finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
-    hook = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder, store.has_group))
+    hook = ReviewDispatcher(cache, gangs=groups(store, finder))
     new = pod(meta={"annotations": {KEY: "v"}})
     for _ in range(2):
         assert apply_patch(new, patch_of(ask(hook.mutate, new)))["spec"]["priorityClassName"] == "high"
         tell(cache, {**store.objects["PodGroup", "v"], "apiVersion": "incubator.scheduling.k8s.io/v1alpha1"})
     volcano.error = Unreachable("timed out", sent=False)
     finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
-    again = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder, store.has_group))
+    again = ReviewDispatcher(cache, gangs=groups(store, finder))
     assert joined(again, new) == "v", "a group that exists does not depend on what can be read"
 
 
@@ -172,7 +173,7 @@ def test_first_entry_that_counts_an_owner_decides_for_all_of_its_pods() -> None:
     store = Store(owner("Ship", "s", {"crew": 4, "guests": 9}))
     finder = GangFinder(cast(Any, store), Table(entries), lambda reference: None)
     cache = synced(namespace("a", labels={"muster.dev/gang": "auto"}))
-    hook = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder, store.has_group))
+    hook = ReviewDispatcher(cache, gangs=groups(store, finder))
     above = reference("Ship", "s", "example.com/v1")
     assert joined(hook, of(above, {"role": "guest"})) == ""
     assert joined(hook, of(above, {"role": "crew"})) == "ship-s"
@@ -222,9 +223,7 @@ def test_group_of_a_named_object_that_was_made_anew_belongs_to_the_new_one() -> 
     store, koordinator = Store(), Store(VOLCANO)
     cache = synced(namespace("a", labels={"muster.dev/gang": "auto"}))
     finder = GangFinder(cast(Any, koordinator), built_in(), lambda reference: None, lambda: now[0])
-    hook = ReviewDispatcher(
-        cache, gangs=GangGroups(cast(Any, store), finder, store.has_group, lambda: now[0])
-    )
+    hook = ReviewDispatcher(cache, gangs=groups(store, finder, clock=lambda: now[0]))
     new = pod(meta={"labels": {"pod-group.scheduling.sigs.k8s.io": "v"}})
     joined(hook, new)
     koordinator.objects["PodGroup", "v"] = {**VOLCANO, "metadata": {"name": "v", "uid": "uid-new"}}
@@ -246,15 +245,23 @@ def test_another_replica_made_the_group() -> None:
     assert store.calls[2:] == ["get Job j", "create job-j 4", "get PodGroup job-j"]
 
 
-def test_scaled_owner_changes_the_group_with_its_next_pod() -> None:
+def test_group_of_a_scaled_owner_is_among_the_first_that_follow_after_its_next_pod() -> None:
     now = [0.0]
-    store = Store(owner("Job", "j", indexed(4)))
-    hook = service(store, clock=lambda: now[0])
-    joined(hook, of(reference("Job", "j")))
-    store.objects["Job", "j"]["spec"] = indexed(6)
+    count = MOST_A_ROUND + 20
+    store = Store(*(owner("Job", f"j{n}", indexed(4)) for n in range(count)))
+    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None, lambda: now[0])
+    made_groups = MadeGroups(cast(Any, store), finder, store, lambda: now[0])
+    hook = service(store, gangs=GangGroups(made_groups, finder, lambda: now[0]))
+    for n in range(count):
+        joined(hook, of(reference("Job", f"j{n}")))
+    last = f"j{count - 1}"
+    store.objects["Job", last]["spec"] = indexed(6)
     now[0] = KEEP_SECONDS
-    joined(hook, of(reference("Job", "j")))
-    assert made(store) == {"job-j": 6}
+    joined(hook, of(reference("Job", last)))
+    assert made(store)[f"job-{last}"] == 4, "a review changes nothing"
+    upkeep(store, take_changed=made_groups.take_changed).round()
+    assert made(store)[f"job-{last}"] == 6
+    assert made_groups.take_changed() == set()
 
 
 def test_group_of_an_earlier_owner_of_that_name_is_replaced() -> None:

@@ -44,6 +44,18 @@ def grouped(group: PodGroup, *, gone: bool = False) -> Event:
 # Ledgers
 
 
+def test_automatic_groups_are_counted_until_they_end_or_go() -> None:
+    ledgers = LedgerCache()
+    made = [msgspec.structs.replace(pod_group(name, 1), automatic=True) for name in ("g", "h")]
+    for group in (*made, pod_group("mine", 1)):
+        ledgers.sink(grouped(group))
+    assert (ledgers.automatic_groups("a"), ledgers.automatic_groups("b")) == (2, 0)
+    assert (ledgers.minimum("a", "g"), ledgers.minimum("a", "x")) == (made[0].min_members, None)
+    ledgers.sink(grouped(msgspec.structs.replace(made[0], succeeded=True)))
+    ledgers.sink(grouped(made[1], gone=True))
+    assert ledgers.automatic_groups("a") == 0
+
+
 @pytest.mark.parametrize(
     ("first", "second", "known"),
     [

@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry
 from scheduler_core.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound, Unreachable
 from scheduler_core.model.writes import Create
 from tests.unit.webhook.http.reviews import native, node, quota, synced
+from webhook.policy.pod_group_membership import NoOwners
+from webhook.policy.review_dispatcher import Settings
 from webhook.view.audit import (
     EVENTS_PER_ROUND,
     INTERVAL_SECONDS,
@@ -19,9 +21,11 @@ from webhook.view.audit import (
     AuditFinding,
     Auditor,
     StoredQuotas,
+    audit_of,
     broken_rules,
     event_of,
 )
+from webhook.view.bypassing_pods import BypassSearch, DefaultSchedulerPods
 
 NOW = 1_800_000_000.0
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -146,6 +150,13 @@ class World:
 
     def count(self, rule: str) -> float | None:
         return self.registry.get_sample_value("muster_admission_objects_breaking_rules", {"rule": rule})
+
+
+def test_what_other_parts_find_is_told_too() -> None:
+    problem = AuditFinding("group", "PodGroup a/k is not made", "Pod", "v1", "a", "p", "uid-p")
+    cache = synced()
+    search = BypassSearch(DefaultSchedulerPods(), cache, NoOwners(), frozenset())
+    assert audit_of(cache, search, Settings(), lambda: [problem])() == [problem]
 
 
 def test_a_finding_is_counted_every_round_and_told_once() -> None:

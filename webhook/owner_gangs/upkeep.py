@@ -1,0 +1,109 @@
+"""Keeps the groups of owners as their owners say, and removes those whose owner is gone, in rounds."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import (
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from scheduler_core.model.kinds import POD_GROUPS
+from scheduler_core.model.names import GANG_AUTO, GANG_LABEL
+from scheduler_core.model.writes import Delete
+from webhook.owner_gangs.finder import GangFinder
+from webhook.owner_gangs.made_groups import StoredGroup, in_one_line, read_group, write_minimum
+from webhook.view.audit import round_robin
+
+MOST_A_ROUND: Final = 100
+# A round shares its thread with the audit, and the processor with reviews; owners may be large.
+ROUND_SECONDS: Final = 1.0
+
+log = logging.getLogger("muster.webhook")
+
+
+class GangUpkeep:
+    """Follows owners that were scaled, and removes groups whose owner is gone, where no collector does.
+
+    `used` says whether any namespace asks for gangs from owners; without one a round sends no request.
+    `take_changed` gives the keys of groups of which reviews saw another minimum: they go first.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        finder: GangFinder,
+        used: Callable[[], bool],
+        take_changed: Callable[[], set[str]] = set,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._finder = finder
+        self._used = used
+        self._take_changed = take_changed
+        self._monotonic = monotonic
+        self._rounds = 0
+        self._looked: dict[str, int] = {}
+
+    def round(self) -> None:
+        """Compare at most MOST_A_ROUND groups with their owners, for ROUND_SECONDS: those first that a review
+        named, then those that were compared longest ago, the namespaces in turn.
+
+        A group whose owner cannot be read must not block others. Raises ApiError for a server that fails.
+        """
+        if not self._used():
+            return
+        selector = f"{GANG_LABEL}={GANG_AUTO}"
+        groups = [read_group(raw) for raw in self._client.list_raw(POD_GROUPS, label_selector=selector)]
+        self._looked = {group.key: self._looked.get(group.key, 0) for group in groups}
+        self._rounds += 1
+        changed = self._take_changed()
+        groups.sort(key=lambda group: (group.key not in changed, self._looked[group.key]))
+        end = self._monotonic() + ROUND_SECONDS
+        refused: list[str] = []
+        for group in round_robin(groups, lambda group: group.namespace)[:MOST_A_ROUND]:
+            if self._monotonic() >= end:
+                break
+            self._looked[group.key] = self._rounds
+            try:
+                self._follow(group)
+            except (Unreachable, ServerError, TooManyRequests, Unauthorized):
+                raise
+            except ApiError as error:
+                stays = f"PodGroup {group.key} stays at minMembers={group.minimum}"
+                refused.append(f"{stays}: {in_one_line(error)}")
+        if refused:
+            log.warning("groups that do not follow their owners: %d, as here: %s", len(refused), refused[0])
+
+    def _follow(self, group: StoredGroup) -> None:
+        if group.owner is None or group.ending:
+            return
+        try:
+            minimum = self._finder.minimum(group.namespace, group.source, group.owner)
+        except NotFound:
+            if len(group.owners) == 1:
+                self._remove(group)
+            return
+        if minimum is None or minimum == group.minimum:
+            return
+        try:
+            write_minimum(self._client, group, minimum)
+        except (Conflict, NotFound):
+            return
+        log.info("PodGroup %s: minMembers=%d, as its owner says", group.key, minimum)
+
+    def _remove(self, group: StoredGroup) -> None:
+        try:
+            self._client.delete(Delete(POD_GROUPS, group.namespace, group.name, uid=group.uid))
+        except (Conflict, NotFound):
+            return
+        log.info("PodGroup %s: its owner is gone", group.key)
