@@ -1,7 +1,7 @@
 """Claims where pods ask for a flavor and for CPUs: who may be a victim, and that claims come to an end.
 
 Nothing ends by itself, and the owner of a victim makes it anew at once: what repeats is a circle of claims.
-All pods are equally important, so that no pod takes the room of another one of its own team.
+Some pods are more important than others of their own team, and may take their room.
 """
 
 from __future__ import annotations
@@ -112,6 +112,7 @@ class World:
         pin = dice.choice(("", "h100", "h100", "a100"))
         spec: Raw = {
             "schedulerName": "muster-scheduler",
+            "priority": dice.choice((0, 0, 5, 10)),
             "containers": [{"name": "c", "resources": {"limits": limits, "requests": limits}}],
         }
         if pin:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
@@ -141,7 +141,27 @@ class World:
                 and pod.namespace != self.namespace
                 and any(pod.sizes[r] and self.loan(pod.namespace, frozenset(), r) > 0 for r in (0, 1))
             ]
-        return [p for p in self.running if p.namespace == self.namespace and p.priority < self.priority]
+        own = [p for p in self.running if p.namespace == self.namespace]
+        lower = [p for p in own if p.priority < self.priority]
+        if self.namespace not in self.mins or len(self.mins) == 1:
+            return lower
+        left = self._left([p for p in own if p.priority >= self.priority])[0]
+        if all(not self.asks[r] or self.asks[r] <= room for r, room in left.items()):
+            return lower
+        # Who is not covered by the min spares those who are.
+        covered = self._left(own)[1]
+        return [p for p in lower if p not in covered]
+
+    def _left(self, own: Sequence[Runs]) -> tuple[dict[int, int], list[Runs]]:
+        """What these pods leave of the min, and which of them it covers."""
+        low = self.mins[self.namespace]
+        left = {r: low[r] or 0 for r in (0, 1) if self.concerns(self.namespace, r)}
+        covered = []
+        for pod in sorted(own, key=lambda pod: (-pod.priority, pod.start)):
+            if all(not pod.sizes[r] or pod.sizes[r] <= room for r, room in left.items()):
+                covered.append(pod)
+                left = {r: room - pod.sizes[r] for r, room in left.items()}
+        return left, covered
 
     def lawful(self, gone: frozenset[Runs]) -> bool:
         """Whether one victim of each quota can be the last, and its quota still borrows then what it uses."""

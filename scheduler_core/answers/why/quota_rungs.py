@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from scheduler_core.answers.why.numbers import (
     QuotaNumbers,
     RoomNumbers,
@@ -13,6 +15,7 @@ from scheduler_core.answers.why.numbers import (
     shown,
 )
 from scheduler_core.answers.why.rung import BLOCKED, OK, Rung
+from scheduler_core.framework.preemption.covered import spared
 from scheduler_core.framework.queueing.quota_obstacles import refusal_of_charge
 from scheduler_core.model.names import CAPACITY_SCHEDULING, DEFAULT_PREEMPTION, PODS
 from scheduler_core.model.pods.pod import NEVER, Pod
@@ -152,12 +155,25 @@ def _why_nobody(simulation: Simulation, pods: Sequence[Pod], need: int, room: Ro
     charge = charge_of(pods, need)
     if not charge_within_min(ledger, quota, charge):
         why = _beyond_min(simulation, pods, charge)
+        if stay := _covered_by_min(simulation, pods, charge):
+            return f"{why}, and the min covers pods of lower priority, but not this work: {stay} stay"
         return f"{why}, and pods of lower priority under its own quota do not make room"
     borrowers = [other for other in ledger.quotas() if other is not quota and borrowed(ledger, other)]
     if not borrowers:
         return f"no other quota borrows; {fits}" if fits else "no other quota borrows"
     lent = "; ".join(f"{other.key} borrows {_amounts(borrowed(ledger, other))}" for other in borrowers[:5])
     return f"{lent}; {fits}" if fits else lent
+
+
+def _covered_by_min(simulation: Simulation, pods: Sequence[Pod], charge: dict[str, int]) -> str:
+    """The less important pods of the own quota that the work must spare, as the min does not cover it."""
+    state, lowest = simulation.state, min(pods, key=lambda pod: pod.priority)
+    quota, table = state.ledger.quota_of(lowest.namespace), state.table
+    if quota is None:
+        return ""
+    stay = spared(state, quota, lowest.priority, charge, {})
+    stay &= table.priority[: table.size] < lowest.priority
+    return names_text(sorted(pod.key for pod in table.of(np.flatnonzero(stay))))
 
 
 def _emptied(need: int, room: RoomNumbers | None) -> str:

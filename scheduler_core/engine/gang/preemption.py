@@ -34,6 +34,7 @@ from scheduler_core.engine.gang.search import MOST_MEMBERS, GangSearch, worth_a_
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import Budgets, counted, violating
 from scheduler_core.framework.preemption.candidates import CandidateSelection
+from scheduler_core.framework.preemption.covered import spares_covered
 from scheduler_core.framework.preemption.demand import (
     Demand,
     Rows,
@@ -135,7 +136,9 @@ def _for_placed_members(
 
 
 def takes_guaranteed(state: ClusterState, members: Members, made: GangPreemption) -> bool:
-    """Whether the members that start would take what other quotas or groups of quotas are guaranteed."""
+    """Whether the members that start would take what other quotas or groups of quotas are guaranteed, or pods
+    of their own quota that they must spare.
+    """
     profile, first = members[0]
     charge = charges_of(state, (pod for pod, _, _ in made.nominated))
     victims = [victim for victim, _ in made.victims]
@@ -143,7 +146,8 @@ def takes_guaranteed(state: ClusterState, members: Members, made: GangPreemption
         return False
     if borrows_guaranteed(state.ledger, first.namespace, charge, charges_by_namespace(state, victims)):
         return True
-    return not keeps_guarantees(state, first, victims)
+    starting = [pod for pod, _, _ in made.nominated]
+    return not (spares_covered(state, starting, charge, victims) and keeps_guarantees(state, first, victims))
 
 
 def _orders(cycle: PodCycle, members: Members, now: float) -> Iterator[Members]:

@@ -19,6 +19,7 @@ from scheduler_core.arrays.index import MOST_COUNTED
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.nominations.nominated_sums import nominated_requests
 from scheduler_core.framework.pod_terms import selected_by_all
+from scheduler_core.framework.preemption.covered import spared
 from scheduler_core.framework.preemption.flavor_loans import kept_by_flavor
 from scheduler_core.framework.preemption.group_loans import TreeClaim, claims
 from scheduler_core.framework.preemption.group_need import short_of_group_max, with_kept_back
@@ -132,7 +133,10 @@ def requested(state: ClusterState, pod: Pod, asked: ResourceList) -> Int64:
 
 
 def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand:
-    """Evict pods of lower priority of the own namespace; `asked` is what is charged to the quota."""
+    """Evict pods of lower priority of the own namespace, without those that the pod must spare.
+
+    `asked` is what is charged to the quota.
+    """
     own, total = nominated_requests(state, pod)
     request = requested(state, pod, asked)
     table, size = state.table, state.table.size
@@ -146,6 +150,8 @@ def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: 
     namespace = table.namespaces.find(pod.namespace)
     victims = available(state, pod) & (table.namespace[:size] == namespace)
     victims &= table.priority[:size] < pod.priority
+    if victims.any():
+        victims &= ~spared(state, quota, pod.priority, asked, own)
     return Demand(pod, request, need, victims, quota)
 
 

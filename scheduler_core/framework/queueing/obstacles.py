@@ -28,6 +28,7 @@ from scheduler_core.framework.queueing.widest_victims import (
     freed_by_victims,
     may_move_fairly,
     may_reclaim,
+    spares_some,
 )
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.pods.pod import NEVER, Pod
@@ -100,6 +101,7 @@ PREEMPTION: Final = "Preemption"
 PREEMPTION_BESIDE: Final = "PreemptionBesideOthers"
 BESIDE_CLAIMS: Final = "PreemptionBesideClaims"
 WITHIN_MIN: Final = "PreemptionWithinMin"
+BESIDE_COVERED: Final = "PreemptionBesideCovered"
 
 
 def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
@@ -111,7 +113,8 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     that must stay near them. BESIDE_CLAIMS: the same where nominated pods have spread constraints; one of
     them has started and claims its place no more. WITHIN_MIN: the same for a pod within the min of its quota,
     whose victims are pods of other quotas; another quota borrows more, or its own quota got a pod and now
-    provides the victims.
+    provides the victims. BESIDE_COVERED: the same for a pod that spares those which the min of its quota
+    covers (`preemption/covered.py`); a more important pod came, which the min covers before these.
     """
     return {
         NOMINATED_PODS: Obstacle.NOMINATED.hints(),
@@ -122,6 +125,7 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
             EventKind.LOAN: NarrowHint(_may_reclaim),
             EventKind.POD_ADD: NarrowHint(_above_min_since, _own_namespace),
         },
+        BESIDE_COVERED: {EventKind.POD_ADD: NarrowHint(_covers_fewer, _own_above_min)},
     }
 
 
@@ -133,6 +137,8 @@ def searched_for(state: ClusterState, pod: Pod) -> frozenset[str]:
     if group_of(pod) is not None or may_reclaim(state, pod):
         # A group is evaluated as a whole.
         found.add(WITHIN_MIN)
+    if spares_some(state, pod):
+        found.add(BESIDE_COVERED)
     if may_be_short_later(state, pod):
         found.add(FAIR_MOVE_LATER)
     return frozenset(found)
@@ -184,6 +190,29 @@ def _own_namespace(state: ClusterState, event: ClusterEvent) -> Reach:
     ):
         return Reach(namespaces=frozenset({came.namespace}))
     return NOBODY
+
+
+def _own_above_min(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Pods of the quota of an added pod, if it uses more than its min of something that the pod uses."""
+    came = event.pod
+    quota = state.ledger.quota_of(came.namespace) if came is not None else None
+    if came is None or quota is None:
+        return NOBODY
+    over = policy.borrowed(state.ledger, quota, after_leaving=True)
+    if over.keys().isdisjoint(state.charge_of(came)):
+        return NOBODY
+    return Reach(namespaces=frozenset({came.namespace}))
+
+
+def _covers_fewer(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether an added pod of the own quota is more important than others, which min may cover no more."""
+    came = event.pod
+    placement = state.placed.get(came.uid) if came is not None else None
+    if came is None or placement is None or came.namespace != pod.namespace:
+        return False
+    table = state.table
+    lowest = table.levels.lowest_of(table.namespaces.find(pod.namespace))
+    return lowest < min(int(table.priority[placement.row]), pod.priority)
 
 
 def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

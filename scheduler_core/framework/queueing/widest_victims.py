@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.types import Bool, Int64
-from scheduler_core.framework.nominations.nominated_sums import nominated_of_quotas
+from scheduler_core.framework.nominations.nominated_sums import nominated_of_quotas, own_nominated
+from scheduler_core.framework.preemption.covered import spared
 from scheduler_core.framework.preemption.fair_demand import fair_move_of
 from scheduler_core.framework.queueing.hints import EvictableRequests
 from scheduler_core.model.groups.gang import group_of
@@ -66,6 +67,24 @@ def may_evict_its_own(state: ClusterState, pod: Pod) -> bool:
     if pod.preemption_policy == NEVER:
         return False
     return state.table.levels.lowest_of(state.table.namespaces.find(pod.namespace)) < pod.priority
+
+
+def spares_some(state: ClusterState, pod: Pod) -> bool:
+    """Whether less important pods of the pod's own quota stay because the min covers them, but not the pod.
+
+    Of a pod of a group the charge of the whole group counts, which is not known here: then any may stay.
+    """
+    quota = state.ledger.quota_of(pod.namespace)
+    if quota is None or not may_evict_its_own(state, pod):
+        return False
+    if group_of(pod) is not None:
+        return True
+    table, beside = state.table, own_nominated(state, pod)
+    lower = table.priority[: table.size] < pod.priority
+    return any(
+        bool((spared(state, quota, pod.priority, charged(asked), beside) & lower).any())
+        for asked in state.nodes.flavors.charges(pod)
+    )
 
 
 def no_possible_victims(state: ClusterState, pod: Pod) -> bool:

@@ -235,7 +235,11 @@ class Audit(Simulation):
             instead = way_in(book, pod, across=True, among=first) if first else ()
             return [f"{sorted(instead)} would do, whose quotas are above their max"] if instead else []
         bad = [v.key for v in others if v.namespace != pod.namespace or v.priority >= pod.priority]
-        return [f"{key} is of another namespace, or not less important" for key in bad]
+        covered = [v.key for v in others if v.key not in bad and book.spares(pod, v)]
+        return [
+            *(f"{key} is of another namespace, or not less important" for key in bad),
+            *(f"the min covers {key}, and not the preemptor" for key in covered),
+        ]
 
     # The end
 
@@ -298,6 +302,7 @@ def way_in(
     lower = [key for key, v in bound.items() if v.priority < pod.priority]
     if book.quota(pod) is not None:
         lower = [key for key in lower if bound[key].namespace == pod.namespace]
+        lower = [key for key in lower if book.spares(pod, bound[key]) is False]
         if across:
             return lower if book.fits_somewhere(pod, lower) else []
     else:

@@ -13,6 +13,8 @@ from typing import Any
 from tests.support.builders import make_budget, make_node, make_pod, make_quota
 
 Amounts = Mapping[str, int]
+
+_NOTHING: Amounts = {}
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
 FREE_NAMESPACE = "free"
 
@@ -80,6 +82,11 @@ class Cluster:
             nodes.append(node.dict())
         pods = [pod.raw(order) for order, pod in enumerate(self.pods)]
         return [*nodes, *(quota.raw() for quota in self.quotas.values()), *self.budgets, *pods]
+
+
+def _as_important(pod: RandomPod, among: Iterable[RandomPod]) -> list[RandomPod]:
+    """Other pods of at least the priority of a pod."""
+    return [one for one in among if one.priority >= pod.priority and one.key != pod.key]
 
 
 def _text(amounts: Amounts) -> dict[str, str]:
@@ -257,6 +264,30 @@ class Book:
             for name, asked in pod.cost.items()
             if asked and name in names
         )
+
+    def spares(self, pod: RandomPod, other: RandomPod) -> bool | None:
+        """Whether the min covers a less important pod of the same quota, but not `pod`, which then spares it.
+
+        None where this depends on who of one priority started first.
+        """
+        if len(self.cluster.quotas) == 1 or self._beyond_min(other, ()):
+            return False
+        own = [item for key, (item, _) in self.bound.items() if key not in self.leaving]
+        own = [item for item in own if item.namespace == pod.namespace]
+        ahead = [item for item in own if item.priority >= pod.priority]
+        if not self._beyond_min(pod, ahead, self.reserved(pod)[0]):
+            return False
+        sure = [item for item in ahead if not self._beyond_min(item, _as_important(item, own))]
+        beyond = self._beyond_min(pod, sure)
+        return True if beyond and not self._beyond_min(other, _as_important(other, own)) else None
+
+    def _beyond_min(self, pod: RandomPod, beside: Iterable[RandomPod], more: Amounts = _NOTHING) -> bool:
+        """Whether a pod and others are together beyond the min of its quota in something it asks for."""
+        quota, total = self.cluster.quotas[pod.namespace], dict(more)
+        for one in (pod, *beside):
+            add(total, one.cost)
+        names = {name for name, value in pod.cost.items() if value} & self.relevant(quota)
+        return any(total.get(name, 0) > quota.min.get(name, 0) for name in names)
 
     def may_reclaim(self, pod: RandomPod, victims: Collection[str]) -> bool:
         """Whether the victims can be taken one after the other, each while its quota borrows what it uses."""

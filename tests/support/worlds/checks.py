@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from tests.support.worlds.covered import may_go, must_stay
 from tests.support.worlds.fairness import unfair
 from tests.support.worlds.filters import gang_fits, place_for, ready_members, why_not
 from tests.support.worlds.reading import (
@@ -144,6 +145,8 @@ def _unlawful(view: View, found: Preemption) -> Iterator[Fault]:
             yield Fault("evict-quota", f"{found}: {key(victim)} is under a quota, the preemptor under none")
         elif priority(victim) >= priority(pod):
             yield Fault("evict-priority", f"{found}: {key(victim)} is not less important")
+        elif ns in view.quotas and not _for_many(view, pod) and must_stay(view, pod, victim):
+            yield Fault("evict-covered", f"{found}: the min covers {key(victim)}, and not the preemptor")
 
 
 def not_reclaimable(view: View, ns: str, victims: Sequence[Raw]) -> Iterator[str]:
@@ -304,7 +307,8 @@ def candidates(view: View, pod: Raw, leaving: Collection[str]) -> list[Raw]:
     if view.within_min(pod):
         others = [other for other in there if namespace(other) in view.quotas and namespace(other) != ns]
         return [other for other in others if view.over(namespace(other), leaving) & _used(other)]
-    return [other for other in there if namespace(other) == ns and priority(other) < priority(pod)]
+    lower = [other for other in there if namespace(other) == ns and priority(other) < priority(pod)]
+    return [other for other in lower if may_go(view, pod, other)]
 
 
 def ways(

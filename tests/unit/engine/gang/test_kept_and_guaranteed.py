@@ -45,7 +45,8 @@ class Contest(GangScheduler):
             self.quota("d", 0)
             blocker = make_pod("d/r").uid("r").requests(cpu=2).on("n0")
         elif cause == "evictions":
-            blocker = make_pod("a/r").uid("r").requests(cpu=2).priority(-9).on("n0")
+            # The min of 2 does not cover it: else who borrows would spare it.
+            blocker = make_pod("a/r").uid("r").requests(cpu=3).priority(-9).on("n0")
         elif cause == "pods that leave":
             blocker = blocker.deleting(5.0)
         elif cause == "deadlines":
