@@ -15,6 +15,7 @@ from scheduler_core.engine.decisions import Decision, Evicted
 from scheduler_core.model.names import FLAVOR_PREFIX
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.simulate import Simulation
+from tests.support.builders import make_node, make_pod, make_quota
 from tests.support.every import every_seed
 from tests.support.searches import cases
 
@@ -145,3 +146,34 @@ def test_claims_take_what_is_borrowed_and_come_to_an_end(seed: int) -> None:
     for _ in range(14):
         world.ask()
         world.rest()
+
+
+def pod_of(team: str, name: str, cpu: int, priority: int, number: int) -> Raw:
+    made = make_pod(f"{team}/{name}-{number}").requests(cpu=cpu).priority(priority)
+    return made.spec(schedulerName="muster-scheduler").dict()
+
+
+def test_two_teams_do_not_exchange_their_pods_for_ever() -> None:
+    """Each has an important pod that is larger than its min, and one within it; the node holds one of all.
+
+    Owners make anew what is evicted.
+    """
+    simulation = Simulation()
+    simulation.create(make_node("n0").allocatable(cpu=3).dict())
+    for team in ("a", "b"):
+        simulation.create(make_quota(f"{team}/q").min(cpu=2).dict())
+    pods = {"low": (2, 0), "high": (3, 10)}
+    for name, (cpu, priority) in pods.items():
+        for team in ("a", "b"):
+            simulation.create(pod_of(team, name, cpu, priority, 0))
+            simulation.run()
+    for number in range(1, ROUNDS):
+        gone = [item.pod for item in simulation.evicted]
+        simulation.forget_happenings()
+        if not gone:
+            return
+        for pod in gone:
+            name = pod.name.partition("-")[0]
+            simulation.create(pod_of(pod.namespace, name, *pods[name], number))
+        simulation.run()
+    raise AssertionError(f"evictions go on after {ROUNDS} rounds")

@@ -60,6 +60,7 @@ def spared(
     found: Bool = np.zeros(table.size, dtype=np.bool_)
     if not _has_others(state, quota):
         return found
+    table.cover(len(state.index))
     rows = _by_importance(table, quota.namespace)
     before = (table.priority[rows] >= priority) & ~np.isin(rows, gone)
     for names in _guarantees(state, quota):

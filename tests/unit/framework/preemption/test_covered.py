@@ -1,4 +1,4 @@
-"""Pods that the min of their quota covers: which these are, who spares them, and that claims end by it."""
+"""Pods that the min of their quota covers: which these are, who spares them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 from scheduler_core.framework.preemption.covered import covered
-from scheduler_core.simulate import Simulation
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, evicted, placed
 
-# More rounds than two teams of two pods need where claims end.
-ROUNDS: Final = 12
 # Seconds: longer than the pause after a first refusal, shorter than the one after which all are tried again.
 RETRY: Final = 30.0
 
@@ -125,7 +122,7 @@ def test_a_gang_is_judged_as_a_whole() -> None:
 
 
 def test_who_spared_others_is_tried_again_once_the_min_covers_them_no_more() -> None:
-    """c needs room on n0, where a-low is; a more important pod then takes the part of the min of a-low."""
+    """It needs the GPU of n0, where low is; a more important pod then takes the part of the min of low."""
     made = contest(2, runs("low", 2, 0), low=2)
     made.scheduler.put(make_node("n1").allocatable(cpu=2).obj(), made.now)
     made.put(asks(1, 5, gpu=1))
@@ -146,34 +143,3 @@ def test_who_spared_others_is_tried_again_once_the_min_has_room_for_it() -> None
     assert evicted(made.step()) == set()
     made.scheduler.remove(made.state.placed["top"].pod, made.now)
     assert evicted(made.step(RETRY)) == {"low", "more"}
-
-
-def pod_of(team: str, name: str, cpu: int, priority: int, number: int) -> dict[str, Any]:
-    made = make_pod(f"{team}/{name}-{number}").requests(cpu=cpu).priority(priority)
-    return made.spec(schedulerName="muster-scheduler").dict()
-
-
-def test_two_teams_do_not_exchange_their_pods_for_ever() -> None:
-    """Each has an important pod that is larger than its min, and one within it; the node holds one of all.
-
-    Owners make anew what is evicted.
-    """
-    simulation = Simulation()
-    simulation.create(make_node("n0").allocatable(cpu=3).dict())
-    for team in ("a", "b"):
-        simulation.create(make_quota(f"{team}/q").min(cpu=2).dict())
-    pods = {"low": (2, 0), "high": (3, 10)}
-    for name, (cpu, priority) in pods.items():
-        for team in ("a", "b"):
-            simulation.create(pod_of(team, name, cpu, priority, 0))
-            simulation.run()
-    for number in range(1, ROUNDS):
-        gone = [item.pod for item in simulation.evicted]
-        simulation.forget_happenings()
-        if not gone:
-            return
-        for pod in gone:
-            name = pod.name.partition("-")[0]
-            simulation.create(pod_of(pod.namespace, name, *pods[name], number))
-        simulation.run()
-    raise AssertionError(f"evictions go on after {ROUNDS} rounds")
