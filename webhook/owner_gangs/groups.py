@@ -46,9 +46,11 @@ class GangGroups:
 
         Raises GangUndecided.
         """
+        if gang.stored:
+            self._groups.check(namespace, gang)
+            return
         key = (namespace, gang)
-        exists = self._groups.known.has_group
-        if self._is_made(key) or (gang.stored and not exists(namespace, gang.name)):
+        if self._is_made(key):
             return
         if not self.turns.take(namespace):
             raise later(namespace, gang, "too many groups are being created")
@@ -73,9 +75,8 @@ class GangGroups:
         return age < WATCH_SECONDS or (age < KEEP_SECONDS and known.has_group(key[0], key[1].name))
 
     def _ensure(self, namespace: str, gang: OwnerGang) -> None:
-        step = self._groups.check if gang.stored else self._groups.ensure
         try:
-            step(namespace, gang)
+            self._groups.ensure(namespace, gang)
         except (Forbidden, Invalid) as error:
             raise refused(f"PodGroup {namespace}/{gang.name} of {gang.field}", error) from None
         except (ApiError, KubeconfigError) as error:

@@ -17,7 +17,7 @@ import msgspec
 from scheduler_core.decoding import decode_deep, decoder
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import AlreadyExists, Conflict, NotFound
-from scheduler_core.model.groups.pod_group import OWNER
+from scheduler_core.model.groups.pod_group import MOST_SOURCE, OWNER, PodGroup
 from scheduler_core.model.kinds import POD_GROUPS, PODS
 from scheduler_core.model.meta import ApiObject, OwnerReference
 from scheduler_core.model.names import GANG_AUTO, GANG_LABEL, GANG_SOURCE_ANNOTATION
@@ -32,8 +32,6 @@ MOST_OF_A_NAMESPACE: Final = 2_000
 WATCH_SECONDS: Final = 2.0
 MOST_OWNERS: Final = 16
 _ATTEMPTS: Final = 3
-# Of what users may write to a group.
-_MOST_SOURCE: Final = 512
 
 
 class KnownGroups(Protocol):
@@ -42,8 +40,8 @@ class KnownGroups(Protocol):
     def has_group(self, namespace: str, name: str) -> bool:
         """Whether a PodGroup of that name is known."""
 
-    def minimum(self, namespace: str, name: str) -> int | None:
-        """The minMembers of a PodGroup; None where none of that name is known."""
+    def group(self, namespace: str, name: str) -> PodGroup | None:
+        """The PodGroup of that name; None where none is known."""
 
     def automatic_groups(self, namespace: str) -> int:
         """How many PodGroups that the webhook made the namespace has; those that ended do not count."""
@@ -96,7 +94,7 @@ def read_group(raw: bytes | msgspec.Raw) -> StoredGroup:
         meta.deletion_timestamp is not None,
         wire.spec.min_members,
         (meta.labels or {}).get(GANG_LABEL) == GANG_AUTO,
-        (meta.annotations or {}).get(GANG_SOURCE_ANNOTATION, "")[:_MOST_SOURCE],
+        (meta.annotations or {}).get(GANG_SOURCE_ANNOTATION, "")[:MOST_SOURCE],
         tuple(owner for owner in meta.owner_references or () if is_possible(owner))[:MOST_OWNERS],
     )
 
@@ -160,10 +158,10 @@ class MadeGroups:
         raise later(namespace, gang, "it keeps changing")
 
     def check(self, namespace: str, gang: OwnerGang) -> None:
-        """Read a group that exists. Raises GangUndecided if it is another one's, and ApiError."""
-        found = self._get(namespace, gang.name)
-        if found is not None:
-            require_same(found, gang)
+        """Raises GangUndecided if a group of that name exists and is another one's. It sends no request."""
+        known = self.known.group(namespace, gang.name)
+        if known is not None:
+            require_same(f"{namespace}/{gang.name}", gang, known.automatic, known.source)
 
     def _get(self, namespace: str, name: str) -> StoredGroup | None:
         try:
@@ -206,7 +204,7 @@ class MadeGroups:
         """Whether the group is that of the gang's owner; what was another one's is given to it first."""
         left_over = self._is_left_over(found, gang)
         if not left_over:
-            require_same(found, gang)
+            require_same(found.key, gang, found.made, found.source, found.owner)
         if gang.owner is None or gang.owner.uid in {owner.uid for owner in found.owners}:
             if found.minimum != gang.minimum:
                 self._note_change(found)
@@ -242,7 +240,7 @@ class MadeGroups:
 
     def _is_kept(self, found: StoredGroup, gang: OwnerGang, owners: tuple[OwnerReference, ...]) -> bool:
         """Whether the group is as the pods need it; it is changed otherwise."""
-        require_same(found, gang)
+        require_same(found.key, gang, found.made, found.source, found.owner)
         known = {owner.uid for owner in found.owners}
         wanted = (*found.owners, *(owner for owner in owners if owner.uid not in known))[:MOST_OWNERS]
         body: dict[str, Any] = {}
@@ -259,20 +257,25 @@ class MadeGroups:
         return True
 
 
-def require_same(found: StoredGroup, gang: OwnerGang) -> None:
-    """Raises GangUndecided if the PodGroup of that name is another one's."""
+def require_same(
+    key: str, gang: OwnerGang, made: bool, source: str, owner: OwnerReference | None = None
+) -> None:
+    """Raises GangUndecided if the PodGroup of that name is another one's.
+
+    `made`: Muster made it, for an owner of the kind `source`; `owner` is this one, if it is known.
+    """
     wanted = f"it is not the group of {gang.field}"
-    if not found.made:
+    if not made:
         problem = (
-            f"PodGroup {found.key} lacks metadata.labels[{GANG_LABEL}]={GANG_AUTO}, so {wanted}; delete or "
+            f"PodGroup {key} lacks metadata.labels[{GANG_LABEL}]={GANG_AUTO}, so {wanted}; delete or "
             "rename it, or annotate the pods with their group"
         )
         raise GangUndecided(problem, temporary=False)
-    theirs = found.owner.name if found.owner is not None else ""
+    theirs = owner.name if owner is not None else ""
     same = gang.source == PODS.kind or gang.owner is None or theirs in ("", gang.owner.name)
-    if found.source != gang.source or not same:
+    if source != gang.source or not same:
         problem = (
-            f"PodGroup {found.key} is the group of {found.source} {theirs or found.name}, so {wanted}; "
+            f"PodGroup {key} is the group of {source} {theirs or gang.name}, so {wanted}; "
             "delete it, or annotate the pods with another group"
         )
         raise GangUndecided(problem, temporary=False)

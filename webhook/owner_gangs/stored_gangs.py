@@ -148,8 +148,8 @@ class StoredGangs:
 
     def _differs(self, group: GroupKey, found: GroupPods) -> bool:
         """Whether the watch shows no such group, or another minimum than the latest pod has."""
-        known, told = self._groups.known.minimum(*group), found.latest.told
-        return known is None or (told is not None and told.minimum != known)
+        known, told = self._groups.known.group(*group), found.latest.told
+        return known is None or (told is not None and told.minimum != known.min_members)
 
     def problems(self) -> list[AuditFinding]:
         """What keeps groups from being made, each at the latest pod that names the group."""

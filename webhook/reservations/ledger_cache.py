@@ -115,12 +115,11 @@ class LedgerCache:
         with self._lock:
             return name in self._uids.get(namespace, {})
 
-    def minimum(self, namespace: str, name: str) -> int | None:
-        """The minMembers of a PodGroup; None where none of that name is known."""
+    def group(self, namespace: str, name: str) -> PodGroup | None:
+        """The PodGroup of that name; None where none is known."""
         with self._lock:
             uid = self._uids.get(namespace, {}).get(name, "")
-            group = self._groups.get(namespace, {}).get(uid)
-        return group.min_members if group is not None else None
+            return self._groups.get(namespace, {}).get(uid)
 
     def automatic_groups(self, namespace: str) -> int:
         """How many PodGroups that the webhook made the namespace has; those that ended do not count."""

@@ -10,12 +10,20 @@ import msgspec
 from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import POD_GROUPS
 from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
-from scheduler_core.model.names import GANG_AUTO, GANG_LABEL, POLICY_IGNORE, POLICY_RESTART
+from scheduler_core.model.names import (
+    GANG_AUTO,
+    GANG_LABEL,
+    GANG_SOURCE_ANNOTATION,
+    POLICY_IGNORE,
+    POLICY_RESTART,
+)
 from scheduler_core.model.resources import check_count, fractions, name_problem, parse_resource_list
 
 SUCCEEDED = "Succeeded"
 # `spec.minMembersFrom` of a group whose minimum follows the owner of its pods.
 OWNER = "Owner"
+# Of what users may write there.
+MOST_SOURCE = 512
 
 
 class PolicyWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -49,7 +57,8 @@ class PodGroup(NamespacedObject, frozen=True, eq=False):
     """A group of pods that start together. `total` is what it reserves: exact integers, CPU in milli.
 
     `succeeded` says that its status calls it ended for good. `policy` is None where its pods are managed by
-    who made them. `follows_owner` says that its minimum may change, `automatic` that the webhook made it.
+    who made them. `follows_owner` says that its minimum may change, `automatic` that the webhook made it, and
+    `source` for what kind of owner.
     `fractional` are the fields with fractions of what is counted, with their texts; they are rounded up.
     """
 
@@ -62,6 +71,7 @@ class PodGroup(NamespacedObject, frozen=True, eq=False):
     policy: PolicyWire | None = None
     follows_owner: bool = False
     automatic: bool = False
+    source: str = ""
     fractional: tuple[tuple[str, str], ...] = ()
 
 
@@ -97,6 +107,7 @@ def _group_from(wire: _PodGroupWire) -> PodGroup:
         policy=spec.policy,
         follows_owner=spec.min_members_from == OWNER,
         automatic=(meta.labels or {}).get(GANG_LABEL) == GANG_AUTO,
+        source=(meta.annotations or {}).get(GANG_SOURCE_ANNOTATION, "")[:MOST_SOURCE],
         fractional=fractions(spec.total_resources, "spec.totalResources"),
     )
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from scheduler_core.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, ServerError
 from scheduler_core.kube.watch.tracker import Event
+from scheduler_core.model.groups.pod_group import PodGroup, parse_pod_group
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.writes import Create, Delete, Patch
 from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, namespace, patch_of, pod, synced
@@ -102,9 +103,9 @@ class Store:
         """What a watch shows that is not behind."""
         return ("PodGroup", name) in self.objects
 
-    def minimum(self, namespace: str, name: str) -> int | None:
+    def group(self, namespace: str, name: str) -> PodGroup | None:
         found = self.objects.get(("PodGroup", name))
-        return found["spec"]["minMembers"] if found is not None else None
+        return parse_pod_group(found) if found is not None else None
 
     def automatic_groups(self, namespace: str) -> int:
         return len(self._automatic())

@@ -201,7 +201,7 @@ def test_pod_cannot_take_the_group_of_another_kind() -> None:
     code, said = refusal(service(store), pod(meta={"annotations": KOORDINATOR}))
     assert code == 403
     assert said == (
-        "Pod a/p: PodGroup a/k is the group of Job.batch j, so it is not the group of Pod a/k; "
+        "Pod a/p: PodGroup a/k is the group of Job.batch k, so it is not the group of Pod a/k; "
         "delete it, or annotate the pods with another group"
     )
     assert made(store) == {"k": 2}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler_core.kube.errors import Forbidden, ServerError, Unreachable
+from scheduler_core.model.groups.pod_group import PodGroup
 from scheduler_core.model.writes import Create, Patch
 from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, patch_of, pod
 from tests.unit.webhook.owner_gangs.gang_store import (
@@ -174,7 +175,7 @@ def test_two_replicas_make_one_group() -> None:
         def has_group(self, namespace: str, name: str) -> bool:
             return False
 
-        def minimum(self, namespace: str, name: str) -> int | None:
+        def group(self, namespace: str, name: str) -> PodGroup | None:
             return None
 
     store = Behind()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from tests.unit.webhook.http.reviews import Obj, ask, pod
 from tests.unit.webhook.owner_gangs.gang_store import (
     JOB,
     Store,
+    groups,
     indexed,
     joined,
     made,
@@ -18,7 +21,9 @@ from tests.unit.webhook.owner_gangs.gang_store import (
     service,
 )
 from webhook.owner_gangs import made_groups
-from webhook.owner_gangs.finder import KEEP_SECONDS
+from webhook.owner_gangs.finder import KEEP_SECONDS, GangFinder
+from webhook.owner_gangs.groups import MOST_OF_ONE
+from webhook.owner_gangs.table import built_in
 from webhook.policy.review_dispatcher import ReviewDispatcher
 
 LWS = owner("LeaderWorkerSet", "l", {"leaderWorkerTemplate": {"size": 4}})
@@ -51,7 +56,18 @@ def writes(store: Store) -> list[str]:
 def test_minimum_of_a_running_gang_stays(minimum: int) -> None:
     store = Store(running("k", 2))
     assert joined(service(store), words("k", minimum)) == "k"
-    assert (made(store), writes(store)) == ({"k": 2}, [])
+    assert (made(store), store.calls) == ({"k": 2}, [])
+
+
+def test_reviews_of_words_need_no_turn_that_others_wait_for() -> None:
+    store = Store(JOB, running("k", 2))
+    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
+    gangs = groups(store, finder)
+    hook = service(store, gangs=gangs)
+    for _ in range(MOST_OF_ONE):
+        assert gangs.turns.take("a")
+    assert joined(hook, words("k", 3)) == "k"
+    assert joined(hook, words("new", 3)) == "new"
 
 
 def test_no_group_gets_an_owner_that_does_not_exist() -> None:

@@ -50,7 +50,7 @@ def test_automatic_groups_are_counted_until_they_end_or_go() -> None:
     for group in (*made, pod_group("mine", 1)):
         ledgers.sink(grouped(group))
     assert (ledgers.automatic_groups("a"), ledgers.automatic_groups("b")) == (2, 0)
-    assert (ledgers.minimum("a", "g"), ledgers.minimum("a", "x")) == (made[0].min_members, None)
+    assert (ledgers.group("a", "g"), ledgers.group("a", "x")) == (made[0], None)
     ledgers.sink(grouped(msgspec.structs.replace(made[0], succeeded=True)))
     ledgers.sink(grouped(made[1], gone=True))
     assert ledgers.automatic_groups("a") == 0
