@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -149,6 +149,11 @@ class WebhookOptions:
     times: Times = field(default_factory=Times)
     gang_owners: Table = field(default_factory=built_in)
 
+    @property
+    def review_settings(self) -> Settings:
+        """The settings of reviews: whether callers are known follows from the CA of clients."""
+        return replace(self.settings, known_callers=self.clients.authority is not None)
+
 
 class GangParts(NamedTuple):
     """What makes gangs: for reviews, of stored pods, in rounds; and the watch of the stored pods."""
@@ -190,7 +195,7 @@ class RunningWebhook:
         brief = BoundedSession(target.endpoint, target.credentials, limits=LIVE)
         with closing(client.session), closing(brief):
             client.call("GET", "/version", retry_budget=0.0)
-            direct, cache, settings = Client(brief), self._cache, self._options.settings
+            direct, cache, settings = Client(brief), self._cache, self._options.review_settings
             watches = PodWatches(partial(self._pod_watch, client))
             reservations = ReservationStore(
                 LedgerClient(direct), cache.reservations, watches, cache.natives, self._options.times

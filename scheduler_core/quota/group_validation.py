@@ -158,15 +158,21 @@ def check_room(
     ]
 
 
-def check_deletion(group: QuotaGroup, others: Groups, quotas: Iterable[ElasticQuota]) -> list[Violation]:
-    """A group with children is not deleted."""
+def check_deletion(
+    group: QuotaGroup, others: Groups, quotas: Iterable[ElasticQuota], *, named: bool
+) -> list[Violation]:
+    """A group with children is not deleted; `named`: the quotas among them are named, else counted."""
     children = [f"QuotaGroup {name}" for name, other in sorted(others.items()) if other.parent == group.name]
-    children += sorted(f"ElasticQuota {quota.key}" for quota in quotas if quota.group == group.name)
+    below = sorted(f"ElasticQuota {quota.key}" for quota in quotas if quota.group == group.name)
+    if named or not below:
+        children += below
+    else:
+        children.append(f"ElasticQuotas of {len(below)} namespaces" if len(below) > 1 else "1 ElasticQuota")
     if not children:
         return []
-    named = ", ".join(children[:5]) + (f" and {len(children) - 5} more" if len(children) > 5 else "")
+    listed = ", ".join(children[:5]) + (f" and {len(children) - 5} more" if len(children) > 5 else "")
     rule = "belongs to it; move the children first" if len(children) == 1 else "belong to it; move them first"
-    return [Violation(_subject(group), "metadata.name", group.name, f"is a parent: {named} {rule}")]
+    return [Violation(_subject(group), "metadata.name", group.name, f"is a parent: {listed} {rule}")]
 
 
 def sum_of_min(quotas: Iterable[ElasticQuota], groups: Groups) -> dict[str, int]:

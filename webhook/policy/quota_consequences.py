@@ -2,7 +2,8 @@
 
 The names of other namespaces, and what their pods request, are told only to users who may list ElasticQuotas
 everywhere: no refusal of the webhook names another tenant, and neither does a warning. All others are told
-the number of quotas and the sums, which the events of their own waiting pods show anyway.
+the number of quotas and the sums, which the events of their own waiting pods show anyway. Who the user is, is
+the word of the caller: it counts only where callers show a certificate.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ from webhook.view.cache import Cache
 
 
 class QuotaConsequences:
-    """Tells what a change of an ElasticQuota means for others. Thread-safe."""
+    """Tells what a change of an ElasticQuota means for others. Thread-safe.
 
-    def __init__(self, cache: Cache, reads: OptionalReads) -> None:
+    `known_callers`: reviews come only from clients that showed a certificate.
+    """
+
+    def __init__(self, cache: Cache, reads: OptionalReads, *, known_callers: bool) -> None:
         self._cache = cache
         self._reads = reads
+        self._known_callers = known_callers
 
     def on_quota(self, request: ReviewRequest) -> tuple[str, ...]:
         """The warnings about an allowed change of an ElasticQuota."""
@@ -72,6 +77,8 @@ class QuotaConsequences:
         )
 
     def _may_see_others(self, request: ReviewRequest) -> bool:
+        if not self._known_callers:
+            return False
         return self._reads.ask(lambda live: live.may_list_quotas(request.user_info)) is True
 
     def _with_requests(

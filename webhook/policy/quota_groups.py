@@ -28,12 +28,16 @@ _EVERYWHERE: Final = ""
 
 
 class GroupTreeReviews:
-    """Decides reviews of QuotaGroups by the cache, and before a refusal by fresh lists. Thread-safe."""
+    """Decides reviews of QuotaGroups by the cache, and before a refusal by fresh lists. Thread-safe.
 
-    def __init__(self, cache: Cache, mode: SumMode, reads: OptionalReads) -> None:
+    `known_callers`: reviews come only from clients that showed a certificate; others read no foreign names.
+    """
+
+    def __init__(self, cache: Cache, mode: SumMode, reads: OptionalReads, *, known_callers: bool) -> None:
         self._cache = cache
         self._mode: SumMode = mode
         self._reads = reads
+        self._known_callers = known_callers
 
     def judge(self, request: ReviewRequest) -> Verdict:
         """The verdict on a new, changed or deleted QuotaGroup."""
@@ -49,7 +53,7 @@ class GroupTreeReviews:
             return create_quota_group(request.object, view)
         if request.operation == "UPDATE":
             return update_quota_group(request.object, request.old_object, view)
-        return delete_quota_group(request.old_object, view)
+        return delete_quota_group(request.old_object, view, named=self._known_callers)
 
 
 def create_quota_group(raw: msgspec.Raw, view: QuotaView) -> Verdict:
@@ -83,8 +87,8 @@ def update_quota_group(raw: msgspec.Raw, old_raw: msgspec.Raw, view: QuotaView) 
     )
 
 
-def delete_quota_group(old_raw: msgspec.Raw, view: QuotaView) -> Verdict:
-    """The verdict on a deletion: refused while groups or quotas belong to the group.
+def delete_quota_group(old_raw: msgspec.Raw, view: QuotaView, *, named: bool) -> Verdict:
+    """The verdict on a deletion: refused while groups or quotas, which are `named`, belong to the group.
 
     With the override annotation it is allowed; what belonged to the group becomes a child of the root.
     """
@@ -92,7 +96,7 @@ def delete_quota_group(old_raw: msgspec.Raw, view: QuotaView) -> Verdict:
         group = parse_quota_group(old_raw)
     except ModelError:
         return ALLOW
-    broken = check_deletion(group, view.groups, view.others)
+    broken = check_deletion(group, view.groups, view.others, named=named)
     if group.deleted or not broken:
         return ALLOW
     if (identity_of(old_raw).annotations or {}).get(FORCE_DELETE_ANNOTATION) == "true":

@@ -96,7 +96,7 @@ class Settings:
     """The settings of an administrator.
 
     `other_schedulers`: further schedulerNames of Muster. `exempt_users`: users whose pods of other schedulers
-    are not judged.
+    are not judged. `known_callers`: reviews come only from clients that showed a certificate.
     """
 
     scheduler_name: str = MUSTER_SCHEDULER
@@ -105,6 +105,7 @@ class Settings:
     other_schedulers: frozenset[str] = frozenset()
     foreign_pods: ForeignPods = "Enforce"
     exempt_users: frozenset[str] = frozenset()
+    known_callers: bool = False
 
     @property
     def ours(self) -> frozenset[str]:
@@ -132,7 +133,8 @@ class ReviewDispatcher:
         self.settings = settings or Settings()
         self._reads = OptionalReads(live)
         self.quotas = QuotaReviews(cache, self.settings.sum_of_min, self._reads)
-        self._tree = GroupTreeReviews(cache, self.settings.sum_of_min, self._reads)
+        known, mode = self.settings.known_callers, self.settings.sum_of_min
+        self._tree = GroupTreeReviews(cache, mode, self._reads, known_callers=known)
         self._flavors = FlavorReviews(cache, self.settings.sum_of_min, self._reads)
         self._store = store
         self._owners = owners or NoOwners()
@@ -141,7 +143,7 @@ class ReviewDispatcher:
         self._ours = self.settings.ours
         self._advice = PodWarnings(self._reads, self._ours)
         self._groups = GroupReviews(cache, self._reads)
-        self._consequences = QuotaConsequences(cache, self._reads)
+        self._consequences = QuotaConsequences(cache, self._reads, known_callers=known)
 
     def mutate(self, request: ReviewRequest) -> Verdict:
         """The verdict of /mutate. Raises Malformed and Unready.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from scheduler_core.certificates import CertificateError, KeyPair
 from scheduler_core.kube.errors import Forbidden
 from tests.support.eventually import eventually
 from webhook.certs.source import Source
+from webhook.http.client_certificates import ClientCertificates
 from webhook.http.server import WebhookServer
 from webhook.process import RunningWebhook, WebhookOptions, in_turn
 
@@ -54,6 +56,13 @@ class Server(WebhookServer):
 
     def reread_clients(self) -> None:
         self.reread.set()
+
+
+def test_callers_are_known_where_they_must_show_a_certificate() -> None:
+    options = WebhookOptions("127.0.0.1", 0, ("127.0.0.1", 0), Source(Path("unused")))
+    assert not options.review_settings.known_callers
+    asked = replace(options, clients=ClientCertificates(Path("ca.crt")))
+    assert asked.review_settings.known_callers
 
 
 def test_trouble_is_counted_and_tried_again(

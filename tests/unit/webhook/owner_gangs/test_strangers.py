@@ -138,6 +138,15 @@ def test_what_a_replica_remembers_of_an_owner_replaces_no_group() -> None:
     assert store.objects["PodGroup", "job-j"]["metadata"]["ownerReferences"][0]["uid"] == "uid-new"
 
 
+def test_group_of_an_owner_is_made_as_the_owner_says_and_only_by_its_uid() -> None:
+    store = Store(JOB)
+    hook = service(store)
+    joined(hook, of({**reference("Job", "j"), "uid": "guessed"}))
+    assert made(store) == {}
+    joined(hook, of(reference("Job", "j"), {"parallelism": "50"}))
+    assert made(store) == {"job-j": 4}
+
+
 def test_dry_run_writes_nothing() -> None:
     store = Store(JOB, running("k", 2))
     hook = service(store)

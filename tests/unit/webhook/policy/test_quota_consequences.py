@@ -12,7 +12,7 @@ from tests.unit.webhook.http.reviews import Obj, ask, node, quota, synced
 from tests.unit.webhook.policy.test_quota_groups import LABEL, flavor, tree
 from webhook.http.admission_review import UserInfo
 from webhook.policy.preexisting_violations import ALREADY_BROKEN
-from webhook.policy.review_dispatcher import ReviewDispatcher
+from webhook.policy.review_dispatcher import ReviewDispatcher, Settings
 from webhook.view.cache import FreshList
 
 GPU = "nvidia.com/gpu"
@@ -54,10 +54,16 @@ class Cluster:
 
 
 def warnings(
-    new: Obj | None, old: Obj | None = None, *there: Obj, away: bool = False, **request: Any
+    new: Obj | None,
+    old: Obj | None = None,
+    *there: Obj,
+    away: bool = False,
+    known_callers: bool = True,
+    **request: Any,
 ) -> list[str]:
     live: Any = Cluster(away=away)
-    response = ask(ReviewDispatcher(synced(*there), live=live).validate, new, old, **request)
+    settings = Settings(known_callers=known_callers)
+    response = ask(ReviewDispatcher(synced(*there), settings, live).validate, new, old, **request)
     assert response["allowed"]
     return [
         text
@@ -89,6 +95,10 @@ def test_whoever_may_not_list_quotas_reads_no_foreign_name(away: bool) -> None:
     user = {"username": "tenant", "groups": []}
     told = warnings(WEB, None, *OTHERS, away=away, userInfo=user)
     assert told == [f"{LIMIT}2 of other namespaces", HELP]
+
+
+def test_caller_without_a_certificate_that_says_who_it_is_reads_no_foreign_name() -> None:
+    assert warnings(WEB, None, *OTHERS, known_callers=False) == [f"{LIMIT}2 of other namespaces", HELP]
 
 
 def test_long_names_are_not_cut() -> None:

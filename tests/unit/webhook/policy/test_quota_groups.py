@@ -166,7 +166,7 @@ def test_a_group_that_cannot_be_read_can_be_deleted() -> None:
 
 def test_a_group_with_children_is_not_deleted() -> None:
     cache = synced(NODE, A, tree("b", "a"), member("t", "a"))
-    service = ReviewDispatcher(cache)
+    service = ReviewDispatcher(cache, Settings(known_callers=True))
     assert denial(service, None, A) == (
         "QuotaGroup a: metadata.name=a is a parent: QuotaGroup b, ElasticQuota t/eq belong to it; "
         "move them first"
@@ -178,6 +178,19 @@ def test_a_group_with_children_is_not_deleted() -> None:
     tell(cache, tree("b", "a"), deleted=True)
     tell(cache, member("t", "a"), deleted=True)
     assert denial(service, None, A) == ""
+
+
+@pytest.mark.parametrize(
+    ("quotas", "said"),
+    [
+        pytest.param(1, "QuotaGroup b, 1 ElasticQuota belong to it", id="one"),
+        pytest.param(3, "QuotaGroup b, ElasticQuotas of 3 namespaces belong to it", id="several"),
+    ],
+)
+def test_caller_without_a_certificate_is_told_how_many_quotas_a_group_has(quotas: int, said: str) -> None:
+    there = [member(f"t{number}", "a") for number in range(quotas)]
+    service = ReviewDispatcher(synced(NODE, A, tree("b", "a"), *there))
+    assert denial(service, None, A) == f"QuotaGroup a: metadata.name=a is a parent: {said}; move them first"
 
 
 def test_the_sum_of_min_can_be_a_warning() -> None:
