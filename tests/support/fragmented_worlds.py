@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import copy
 import random
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from scheduler_core.model.pods.pod import parse_pod
-from scheduler_core.quota.policy import within_min
 from scheduler_core.simulate import Simulation
 
 Raw = dict[str, Any]
@@ -113,17 +110,13 @@ def _pod(name: str, team: str, requests: dict[str, int], priority: int) -> Raw:
 
 
 def played(objects: Sequence[Raw], work: Sequence[Sequence[Raw]]) -> list[tuple[dict[str, str], list[str]]]:
-    """Who has which node, and who was evicted, after each piece of work; such work is left out of which only
-    a part is within the min of its team.
-    """
+    """Who has which node, and who was evicted, after each piece of work."""
     simulation = Simulation()
     for obj in objects:
         simulation.create(copy.deepcopy(obj))
     simulation.run()
     found = []
     for created in work:
-        if _is_partly_within(simulation, [obj for obj in created if obj["kind"] == "Pod"]):
-            continue
         simulation.forget_happenings()
         for obj in created:
             simulation.create(copy.deepcopy(obj))
@@ -133,12 +126,3 @@ def played(objects: Sequence[Raw], work: Sequence[Sequence[Raw]]) -> list[tuple[
         bound = dict(sorted(report["bound"].items()))
         found.append((bound, sorted(item["pod"] for item in report["evicted"])))
     return found
-
-
-def _is_partly_within(simulation: Simulation, pods: Sequence[Raw]) -> bool:
-    ledger, team = simulation.state.ledger, pods[0]["metadata"]["namespace"]
-    quota = ledger.quota_of(team)
-    assert quota is not None
-    each = [parse_pod(pod).requests for pod in pods]
-    some = any(within_min(ledger, quota, one) for one in each)
-    return some and not within_min(ledger, quota, dict(sum((Counter(one) for one in each), Counter())))

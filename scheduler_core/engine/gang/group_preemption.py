@@ -33,6 +33,7 @@ from scheduler_core.engine.gang.preemption import (
     preempt_for_gang,
     takes_guaranteed,
 )
+from scheduler_core.engine.gang.rights import with_a_right
 from scheduler_core.engine.gang.search import GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import Budgets, counted
@@ -181,7 +182,7 @@ def _turns(
         return reclaim_demand(state, top, quota, charges_of(state, pods), now)
 
     pods = [pod for _, pod in members]
-    chosen = _with_a_right(members, lambda pods: within(pods) is not None)
+    chosen = with_a_right(members, lambda pods: within(pods) is not None)
     charge = charges_of(state, (pod for _, pod in chosen))
     reclaims = reclaim_demands(state, top, quota, charge, now) if len(chosen) >= need else []
     for reclaim in reclaims:
@@ -203,20 +204,6 @@ def _turns(
     for needs in (of_own_min, of_own_guarantees):
         if any((needs(some) < of_own(some)).any() for some in (pods[:need], pods)):
             yield Turn(members, msgspec.structs.replace(demand, need=needs(pods)), needs)
-
-
-def _with_a_right(members: Members, together: Callable[[Sequence[Pod]], bool]) -> Members:
-    """The members that may reclaim `together`: in order, without those too large beside the others."""
-    pods = [pod for _, pod in members]
-    count = largest(len(members), lambda count: together(pods[:count]))
-    chosen, refused = list(members[:count]), set[frozenset[tuple[str, int]]]()
-    for member in members[count:]:
-        asked = frozenset(member[1].requests.items())
-        if asked not in refused and together([pod for _, pod in (*chosen, member)]):
-            chosen.append(member)
-        else:
-            refused.add(asked)
-    return chosen
 
 
 def _reclaimed(

@@ -30,6 +30,7 @@ from scheduler_core.engine.gang.capacity import (
 )
 from scheduler_core.engine.gang.chances import reclaims_in_vain
 from scheduler_core.engine.gang.members import Members, equal_members
+from scheduler_core.engine.gang.rights import only_by_right
 from scheduler_core.engine.gang.search import MOST_MEMBERS, GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import Budgets, counted, violating
@@ -99,26 +100,55 @@ def find_victims(
     cycle: PodCycle, members: Members, need: int, now: float, reprieve: Reprieve
 ) -> GangPreemption | None:
     """Search for victims, however small the chance: for one member after the other, then for all at once."""
-    state = cycle.state
     for order in _orders(cycle, members, now):
-        victims = _victims_for(cycle, order, need, now)
-        if victims is not None:
-            kept = reprieve.of([victim for victim, _ in victims.values()])
-            found = _for_placed_members([victims[victim.uid] for victim in kept], reprieve.nominated)
-            if found is not None and not takes_guaranteed(state, members, found):
-                return found
+        placement = _victims_for(cycle, order, need, now)
+        found = _reprieved(cycle, placement, members, reprieve) if placement is not None else None
+        if placement is None or found is None:
+            continue
+        took = {pod.uid for _, pod in placement.placed}
+        if took.issuperset(pod.uid for pod, _, _ in found.nominated) or _by_right(cycle, members, found, now):
+            return found
+        # With spare members fewer have to go. But in the room that one takes by its right no other starts.
+        some = [member for member in members if member[1].uid in took]
+        found = _reprieved(cycle, placement, some, reprieve.among(some))
+        if found is not None:
+            return found
     return _at_once(cycle, members, need, now)
+
+
+def _reprieved(
+    cycle: PodCycle, placement: _OneByOne, members: Members, reprieve: Reprieve
+) -> GangPreemption | None:
+    """The preemption for members with the victims of a placement that they need; None if it is unlawful."""
+    victims = placement.victims
+    kept = reprieve.of([victim for victim, _ in victims.values()])
+    found = _for_placed_members([victims[victim.uid] for victim in kept], reprieve.nominated)
+    return None if found is None or takes_guaranteed(cycle.state, members, found) else found
 
 
 def _at_once(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
     """Victims for the gang as a whole, on behalf of its member with the highest priority."""
-    reprieve = Reprieve(cycle, members, need, now, _MOST_AT_ONCE)
-    found = victims_at_once(cycle.state, members, need, reprieve.fits, now)
-    if found is None or not reprieve.fits(found):
-        return None
     top = max((pod for _, pod in members), key=lambda pod: pod.priority)
-    made = _for_placed_members([(victim, top) for victim in found], reprieve.nominated)
-    return None if made is None or takes_guaranteed(cycle.state, members, made) else made
+    reprieve = Reprieve(cycle, members, need, now, _MOST_AT_ONCE)
+    for found in victims_at_once(cycle.state, members, need, reprieve.fits, now):
+        if not reprieve.fits(found):
+            continue
+        made = _for_placed_members([(victim, top) for victim in found], reprieve.nominated)
+        if made is None or takes_guaranteed(cycle.state, members, made):
+            continue
+        if _by_right(cycle, members, made, now):
+            return made
+    return None
+
+
+def _by_right(cycle: PodCycle, members: Members, made: GangPreemption, now: float) -> bool:
+    """Whether pods of other quotas go only for members that may reclaim."""
+    victims = [victim for victim, _ in made.victims]
+    starting = {pod.uid for pod, _, _ in made.nominated}
+    placed = [member for member in members if member[1].uid in starting]
+    if all(victim.namespace == placed[0][1].namespace for victim in victims):
+        return True
+    return only_by_right(cycle, placed, blocks_of(cycle.state, victims), now)
 
 
 def _for_placed_members(
@@ -174,10 +204,8 @@ def _orders(cycle: PodCycle, members: Members, now: float) -> Iterator[Members]:
             yield order
 
 
-def _victims_for(
-    cycle: PodCycle, members: Members, need: int, now: float
-) -> dict[str, tuple[Pod, Pod]] | None:
-    """(victim, preempting member) by uid, if `need` members get nodes in this order.
+def _victims_for(cycle: PodCycle, members: Members, need: int, now: float) -> _OneByOne | None:
+    """The placement with its victims, if `need` members get nodes in this order.
 
     Each member takes its own best node. If that leaves too little for later members, the node with the last
     victims is excluded from eviction, and the members are placed again.
@@ -185,7 +213,7 @@ def _victims_for(
     placement = _OneByOne(cycle, now)
     for _ in range(MOST_DETOURS if len(members) <= MOST_MEMBERS else 1):
         if placement.place(members, need):
-            return placement.victims
+            return placement
         if placement.cleared < 0:
             return None
         placement.excluded_slots |= {placement.cleared}
@@ -193,9 +221,10 @@ def _victims_for(
 
 
 class _OneByOne:
-    """Places members one after the other. `victims` and `cleared` are those of the last call.
+    """Places members one after the other. `victims`, `placed` and `cleared` are those of the last call.
 
-    `cleared`: the slot with the last victims, -1 for none. No pod on the `excluded_slots` is evicted.
+    `victims`: (victim, preempting member) by uid. `placed`: the members that got nodes. `cleared`: the slot
+    with the last victims, -1 for none. No pod on the `excluded_slots` is evicted.
     """
 
     def __init__(self, cycle: PodCycle, now: float) -> None:
@@ -203,18 +232,20 @@ class _OneByOne:
         self._now = now
         self.excluded_slots: frozenset[int] = frozenset()
         self.victims: dict[str, tuple[Pod, Pod]] = {}
+        self.placed: list[tuple[Profile, Pod]] = []
         self.cleared = -1
 
     def place(self, members: Members, need: int) -> bool:
         """Whether `need` members get nodes; the state is unchanged."""
-        self.victims, self.cleared = {}, -1
-        found = 0
+        self.victims, self.placed, self.cleared = {}, [], -1
         with Trial(self._cycle.state, self._now) as trial:
             for left, (profile, pod) in zip(range(len(members), 0, -1), members, strict=True):
+                found = len(self.placed)
                 if found >= need or found + left < need:
                     break
-                found += self._place(trial, profile, pod)
-        return found >= need
+                if self._place(trial, profile, pod):
+                    self.placed.append((profile, pod))
+        return len(self.placed) >= need
 
     def _place(self, trial: Trial, profile: Profile, pod: Pod) -> bool:
         """Whether one member got a node in the trial, with victims if nothing else helps."""
@@ -249,6 +280,10 @@ class Reprieve:
         self.equal = equal_members(cycle.state, members)
         self._proofs = proofs
         self.nominated: list[Nominated] = []
+
+    def among(self, members: Members) -> Reprieve:
+        """The same for some of the members, with the proofs that are left."""
+        return Reprieve(self._cycle, members, self._need, self._now, self._proofs)
 
     def of(self, victims: Sequence[Pod]) -> list[Pod]:
         """The victims that cannot be reprieved; all of them if the gang does not fit without all."""
@@ -327,8 +362,9 @@ def victims_at_once(
     need: int,
     enough: Callable[[Sequence[Pod]], bool],
     now: float = math.inf,
-) -> list[Pod] | None:
-    """The fewest lawful victims that are enough; None if there are none, or too many candidates.
+) -> Iterator[list[Pod]]:
+    """For each demand the fewest lawful victims that are enough; nothing if there are none, or too many
+    candidates.
 
     Members that preempt one by one each take the least for themselves. A later member that may evict no pod
     then finds no room, though other victims would have made room for all. Here all candidates are removed,
@@ -336,9 +372,11 @@ def victims_at_once(
     `reclaim_demand`.
     """
     if not all(profile.across_nodes for profile, _ in members):
-        return None
-    found = (_victims_of(state, demand, enough) for demand in _demands(state, members, need, now))
-    return next((victims for victims in found if victims is not None), None)
+        return
+    for demand in _demands(state, members, need, now):
+        victims = _victims_of(state, demand, enough)
+        if victims is not None:
+            yield victims
 
 
 def _victims_of(
@@ -361,9 +399,11 @@ def _victims_of(
 def _demands(state: ClusterState, members: Members, need: int, now: float) -> list[Demand]:
     """The candidates, in turn: what the member of highest priority may evict, or the quota may reclaim.
 
-    Where the quota may not reclaim for all of the members, it does for as many as it may: their victims may
-    make room for the others, too. Victims by priority are at most as important as the least member: equal
-    waiting pods would otherwise have a better right to their room than that member.
+    Where the quota may not reclaim for all of the members, it does for as many as it may: what their victims
+    leave over, or a node that is free for one of them, may be room for the others. Of members that differ, as
+    many may ask for more than the least that is looked at here (`only_by_right`). Victims by priority are at
+    most as important as the least member: equal waiting pods would otherwise have a better right to their
+    room than that member.
     """
     profile, top = max(members, key=lambda member: member[1].priority)
     quota = state.ledger.quota_of(top.namespace) if CAPACITY in profile.enabled else None
@@ -376,10 +416,10 @@ def _demands(state: ClusterState, members: Members, need: int, now: float) -> li
         def reclaims(count: int) -> list[Demand]:
             return reclaim_demands(state, top, quota, least(count, requests), now)
 
-        if found := reclaims(need):
-            return found
-        if count := largest(need - 1, lambda count: bool(reclaims(count))):
+        if (count := largest(need, lambda count: bool(reclaims(count)))) > 0:
             some = reclaims(count)
+        if count == need and equal_members(state, members):
+            return some
         demand = own_quota_demand(state, top, quota, least(need, requests))
     lowest = min(pod.priority for _, pod in members)
     eligible = demand.eligible & (state.table.priority[: len(demand.eligible)] <= lowest)
