@@ -196,14 +196,16 @@ def eviction_reason(state: ClusterState, preemptor: Pod, victim: Pod, *, fair: b
 
 
 def _grace(state: ClusterState, victim: Pod, why: str) -> int | None:
-    """The seconds that a victim has to end; None: its own.
+    """The seconds that a victim has to end; None: its own, which is within the limit.
 
-    Another quota waits for it no longer than the limit. Who makes room for its own pods waits as long as it
-    asked for. A pod that ends already has the whole limit, however little its own grace period is.
+    Nobody waits for room that comes later than the limit: without it the preemptor would have evicted in
+    vain, and a claim of another quota would wait for a pod that is no victim any more. A preemption by
+    priority says nothing else than kube-scheduler where the pod's own grace period is within the limit. A pod
+    that ends already has the whole limit, however little its own grace period is.
     """
-    if why == EVICTED_BY_PRIORITY:
-        return None
     limit = state.departures.limit
+    if why == EVICTED_BY_PRIORITY and victim.grace <= limit:
+        return None
     return limit if victim.terminating else min(victim.grace, limit)
 
 

@@ -69,8 +69,8 @@ class CapacitySchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="came
     """`cross_node_preemption`: whether victims on several nodes may make room for one pod.
 
     `aggregate`: which resources the sum of min limits. `borrowing`: the rules among quotas that borrow. Both
-    are the same for all profiles, as is `eviction_grace_limit_seconds`: what a victim of another quota has to
-    end at most, and how long others wait for a pod that ends.
+    are the same for all profiles, as is `eviction_grace_limit_seconds`: what a victim has to end at most, and
+    how long others wait for a pod that ends.
     """
 
     cross_node_preemption: bool = True

@@ -98,3 +98,35 @@ def test_a_preemption_by_priority_leaves_a_pod_that_ends_late_to_itself() -> Non
     made.put(make_quota("a/quota").min(cpu=1))  # type: ignore[arg-type]
     made.put(ending(claim("x").on("n0").started(900.0), made.now + TEN_YEARS, TEN_YEARS), claim().priority(9))
     assert evicted(made.step()) == set()
+
+
+def test_a_preemption_by_priority_delays_no_claim_of_another_quota() -> None:
+    """b evicts a pod of its own with ten years of grace: whoever claims the node has it within the limit."""
+    made = two_quotas(1)
+    made.put(borrower("x").spec(terminationGracePeriodSeconds=TEN_YEARS))
+    made.put(make_pod("b/first").uid("first").requests(cpu=1).priority(9))
+    (decision,) = (item for item in made.step() if isinstance(item, Evicted))
+    assert (decision.pod.name, decision.grace) == ("x", 300)
+
+
+def test_a_preemption_by_priority_leaves_a_pod_its_own_grace_period_within_the_limit() -> None:
+    made = two_quotas(1)
+    made.put(borrower("x").spec(terminationGracePeriodSeconds=299))
+    made.put(make_pod("b/first").uid("first").requests(cpu=1).priority(9))
+    assert [item.grace for item in made.step() if isinstance(item, Evicted)] == [None]
+
+
+def test_a_scheduler_that_starts_waits_for_a_victim_by_priority_as_the_one_before_did() -> None:
+    first, again = GangScheduler((1, 1)), GangScheduler((1, 1))
+    preemptor = make_pod("a/first").uid("first").requests(cpu=1).priority(9)
+    running = [claim(f"x{number}").on(f"n{number}").started(900.0) for number in range(2)]
+    for pod in running:
+        pod.spec(terminationGracePeriodSeconds=TEN_YEARS)
+    first.put(*running, preemptor)
+    (decision,) = (item for item in first.step() if isinstance(item, Evicted))
+    grace = decision.grace if decision.grace is not None else decision.pod.grace
+    victim = next(pod for pod in running if pod.obj().uid == decision.pod.uid)
+    again.put(
+        *(pod for pod in running if pod is not victim), ending(victim, again.now + grace, grace), preemptor
+    )
+    assert evicted(again.step()) == set()

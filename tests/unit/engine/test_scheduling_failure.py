@@ -109,8 +109,10 @@ TEN_YEARS = 315_360_000
         pytest.param("b", 0, None, 0, id="a pod that asks for nothing gets nothing"),
         pytest.param("b", -5, None, 1, id="negative is 1, as for the API server"),
         pytest.param("b", 0, TEN_YEARS, 300, id="one that ends already has the whole limit"),
-        pytest.param("a", TEN_YEARS, None, None, id="one of the own quota keeps its own"),
-        pytest.param("free", TEN_YEARS, None, None, id="one without a quota keeps its own"),
+        pytest.param("a", 300, None, None, id="one of the own quota keeps its own"),
+        pytest.param("a", TEN_YEARS, None, 300, id="if that is within the limit"),
+        pytest.param("free", 60, None, None, id="so does one without a quota"),
+        pytest.param("free", TEN_YEARS, None, 300, id="up to the same limit"),
     ],
 )
 def test_how_long_a_victim_has_to_end(
