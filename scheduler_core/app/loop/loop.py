@@ -50,7 +50,8 @@ STATUS_SECONDS: Final = 2.0
 # An accepted binding that the watch has not shown for this time is read.
 CONFIRM_SECONDS: Final = 30.0
 # Parts of the loop beside the controllers, which have the names of their classes.
-_ENGINE: Final = ("active queue", "waiting queue", "pending charges", "departures", "quota holds")
+_QUEUE: Final = "active queue"
+_ENGINE: Final = (_QUEUE, "waiting queue", "pending charges", "departures", "quota holds")
 _REVIEWS: Final = ("reviews",)
 _REPORTS: Final = ("reports",)
 
@@ -164,6 +165,7 @@ class Loop:
             self._turns.decisions += 1
             if decisions:
                 self._decided = now
+                self.schedule.worked(_QUEUE)
                 seconds = self._monotonic() - began
                 self._metrics.decided(decisions, seconds)
                 for decision in decisions:
@@ -181,6 +183,7 @@ class Loop:
         decisions = self.scheduler.reviews.review(now)
         seconds = self._monotonic() - began
         if decisions:
+            self.schedule.worked(*_REVIEWS)
             self._reviewed = now + max(seconds / _REVIEW_SHARE, 1.0 / _REVIEWS_PER_SECOND)
         for decision in decisions:
             dispatcher.review(decision, self._timing(decision, now, seconds))
@@ -193,6 +196,7 @@ class Loop:
             for write in controller.reconcile(self.scheduler.state, now):
                 dispatcher.submit_write(write)
                 self._turns.writes += 1
+                self.schedule.worked(_name(controller))
             self.heartbeat.beats += 1
         self.schedule.had_turn(map(_name, self._controllers), now)
 

@@ -1,9 +1,11 @@
 """When the parts of the loop have work next, and which of them has work for ever and does none of it.
 
 A part says when its next work is due, and after its turn this moment has moved or is gone. A part that
-leaves the same moment of the past behind, turn after turn, has a fault. The loop must not run without a pause
-for it, and nobody else may wait: such a part still has its turns with all others, but none of its own sooner
-than a second after the last, and it is named.
+leaves the same moment of the past behind, turn after turn, has a fault. So has one whose moment moves but
+stays in the past, if its turns bring nothing about for a minute: one with much work is due for as long, but
+does some of it in each turn. The loop must not run without a pause for a part with a fault, and nobody else
+may wait: it still has its turns with all others, but none of its own sooner than a second after the last, and
+it is named.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ log = logging.getLogger(__name__)
 
 # A part is stuck after so many turns in a row that left its moment where it was.
 STUCK_TURNS: Final = 10
+# And after so many seconds of turns that bring nothing about, each of which left it due.
+RESTLESS_SECONDS: Final = 60.0
 # The pause before the next turn of a part that is stuck.
 FLOOR_SECONDS: Final = 1.0
 
@@ -36,14 +40,23 @@ def _at_any_time() -> float:
 
 
 class _Part:
-    """One part: `turn` is the time of a turn that it had since it was last looked at."""
+    """One part: `turn` is the time of a turn that it had since it was last looked at, and `worked` says
+    whether it brought something about.
+
+    `still`: the turns in a row that left its moment where it was. `idle`: those that left it due and brought
+    nothing about, the first of them at `idle_since`.
+    """
 
     def __init__(self, next_time: NextTime, not_before: Callable[[], float]) -> None:
         self._next_time = next_time
         self._not_before = not_before
         self.turn: float | None = None
+        self.worked = False
         self.left: float | None = None
         self.still = 0
+        self.idle = 0
+        self._idle_since = 0.0
+        self._restless = False
         self._floor = 0.0
 
     def look(self) -> float | None:
@@ -52,15 +65,23 @@ class _Part:
         if self.turn is not None:
             overdue = moment is not None and moment <= self.turn
             self.still = self.still + 1 if overdue and moment == self.left else 0
+            self._count_idle(self.turn, idle=overdue and not self.worked)
             self._floor = self.turn + FLOOR_SECONDS
-            self.left, self.turn = moment, None
+            self.left, self.turn, self.worked = moment, None, False
         if moment is None:
             return None
         return max(moment, self._not_before(), self._floor if self.is_stuck else moment)
 
+    def _count_idle(self, turn: float, *, idle: bool) -> None:
+        self.idle = self.idle + 1 if idle else 0
+        if self.idle <= 1:
+            self._idle_since = turn
+        # Seconds alone may pass between two turns, where the machine slept.
+        self._restless = self.idle > STUCK_TURNS and turn - self._idle_since >= RESTLESS_SECONDS
+
     @property
     def is_stuck(self) -> bool:
-        return self.still >= STUCK_TURNS
+        return self.still >= STUCK_TURNS or self._restless
 
 
 class Schedule:
@@ -88,6 +109,10 @@ class Schedule:
         for name in names:
             self._parts[name].turn = now
 
+    def worked(self, name: str) -> None:
+        """The turn of a part brought something about: if the part is due again, it has more to do."""
+        self._parts[name].worked = True
+
     def next_time(self) -> float | None:
         """When the next turn of any part is due, or None."""
         return earliest(*(self._look(name, part) for name, part in self._parts.items()))
@@ -99,8 +124,8 @@ class Schedule:
             self.stuck = tuple(name for name, part in self._parts.items() if part.is_stuck)
             self._report(name, stuck=part.is_stuck)
             if part.is_stuck:
-                text = "a part of the loop is stuck: it is due, and none of its turns changes that"
-                log.warning(text, extra=fields(part=name, due=part.left, turns=part.still))
+                text = "a part of the loop is stuck: it is due, and its turns bring nothing about"
+                log.warning(text, extra=fields(part=name, due=part.left, turns=max(part.still, part.idle)))
             else:
                 log.info("a part of the loop goes on", extra=fields(part=name))
         return moment

@@ -76,7 +76,7 @@ class _OfQuotas:
 
 
 def _stuck_parts(registry: CollectorRegistry) -> Gauge:
-    what = "1 while a part of the scheduling loop is due, and none of its turns changes that; by part."
+    what = "1 while a part of the scheduling loop is due, and its turns bring nothing about; by part."
     return Gauge("muster_stuck_part", what, ("part",), registry=registry)
 
 

@@ -7,13 +7,12 @@ counts as any pod that runs, until the limit is all that it has left.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
 from math import inf
 from typing import Final
 
 from scheduler_core.model.names import EVICTION_GRACE_LIMIT_SECONDS
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.due_times import DueTimes
 
 # The API server counts grace periods in nanoseconds, as int64. With a longer one, `deletionTimestamp` has
 # wrapped around and tells nothing.
@@ -50,9 +49,8 @@ class Departures:
     def __init__(self) -> None:
         self.limit = EVICTION_GRACE_LIMIT_SECONDS
         self.now: float | None = None
-        self._later: dict[str, float] = {}
+        self._later: DueTimes[str] = DueTimes()
         self._evicted: set[str] = set()
-        self._moments: list[tuple[float, str]] = []
 
     def leaves(self, pod: Pod, now: float | None) -> bool:
         """Whether a placed pod, as seen at `now`, leaves within the limit. None: now as it was told last.
@@ -63,14 +61,12 @@ class Departures:
         if pod.uid in self._evicted or not pod.terminating:
             return pod.uid in self._evicted
         begins = leaves_from(pod, self.limit)
-        if now is None or begins <= now:
-            self._later.pop(pod.uid, None)
-            return True
-        if self._later.get(pod.uid) != begins:
-            self._later[pod.uid] = begins
-            if begins < inf:
-                heapq.heappush(self._moments, (begins, pod.uid))
-        return False
+        leaves = now is None or begins <= now
+        if leaves or begins == inf:
+            self._later.drop(pod.uid)
+        else:
+            self._later.put(pod.uid, begins)
+        return leaves
 
     def evicted(self, uid: str) -> None:
         """The eviction of a pod was decided: it leaves from now on."""
@@ -80,21 +76,13 @@ class Departures:
     def forget(self, uid: str) -> None:
         """A pod is gone, or its eviction failed."""
         self._evicted.discard(uid)
-        self._later.pop(uid, None)
+        self._later.drop(uid)
 
-    def due(self, now: float) -> Iterator[str]:
+    def due(self, now: float) -> list[str]:
         """Pods (uids) that leave from `now` on, since the last call."""
         self.now = now
-        while (moment := self.next_time()) is not None and moment <= now:
-            _, uid = heapq.heappop(self._moments)
-            del self._later[uid]
-            yield uid
+        return self._later.take(now)
 
     def next_time(self) -> float | None:
         """The next moment from which on a pod leaves."""
-        while self._moments:
-            moment, uid = self._moments[0]
-            if self._later.get(uid) == moment:
-                return moment
-            heapq.heappop(self._moments)
-        return None
+        return self._later.next_time()

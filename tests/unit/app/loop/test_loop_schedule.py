@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_core.app.loop.clock import SteadyClock
 from scheduler_core.app.loop.loop import Loop
-from scheduler_core.app.loop.schedule import FLOOR_SECONDS, STUCK_TURNS
+from scheduler_core.app.loop.schedule import FLOOR_SECONDS, RESTLESS_SECONDS, STUCK_TURNS
 from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
@@ -14,7 +14,7 @@ from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import PODS
-from scheduler_core.model.writes import Write
+from scheduler_core.model.writes import Delete, Write
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from tests.unit.app.loop.test_loop import Carried, Rig, pod, seen
@@ -33,6 +33,21 @@ class Forgetful:
 
     def next_time(self, state: ClusterState) -> float | None:
         return self.due
+
+
+class Postponing:
+    """A controller that puts off what it has to do to this very moment; `writes`: it does some of it."""
+
+    def __init__(self, *, writes: bool = False) -> None:
+        self._writes = writes
+        self._due = 990.0
+
+    def reconcile(self, state: ClusterState, now: float) -> list[Write]:
+        self._due = now
+        return [Delete(PODS, "a", "p")] if self._writes else []
+
+    def next_time(self, state: ClusterState) -> float | None:
+        return self._due
 
 
 def stuck(rig: Rig) -> dict[str, float]:
@@ -65,6 +80,26 @@ def test_a_part_that_never_moves_is_named_and_keeps_the_loop_busy_no_longer() ->
     rig.turn()
     rig.loop.timeout()
     assert (rig.loop.schedule.stuck, set(stuck(rig).values())) == ((), {0.0})
+
+
+@pytest.mark.parametrize(
+    ("writes", "named"),
+    [
+        pytest.param(False, ("Postponing",), id="it does nothing"),
+        pytest.param(True, (), id="it does some of it in each turn"),
+    ],
+)
+def test_a_part_that_is_due_for_a_minute_is_named_if_it_brings_nothing_about(
+    writes: bool, named: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(Postponing(writes=writes))
+    monkeypatch.setattr(rig.carried, "submit_write", lambda write: None)
+    rig.sync()
+    began = rig.now
+    while rig.now < began + 2 * RESTLESS_SECONDS:
+        rig.turn()
+        rig.now += 1.0 + rig.loop.timeout()
+    assert rig.loop.schedule.stuck == named
 
 
 def test_reports_that_never_go_out_are_named() -> None:

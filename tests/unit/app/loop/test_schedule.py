@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler_core.app.loop.schedule import FLOOR_SECONDS, STUCK_TURNS, Schedule
+from scheduler_core.app.loop.schedule import FLOOR_SECONDS, RESTLESS_SECONDS, STUCK_TURNS, Schedule
 
 
 class Parts:
@@ -81,6 +81,47 @@ def test_a_part_that_makes_its_moment_pass_is_never_stuck(moments: tuple[float |
     for number in range(10 * STUCK_TURNS):
         parts.moments["good"] = moments[number % 2]
         parts.turn(11.0)
+    assert parts.told == []
+
+
+def test_a_part_whose_moment_moves_and_stays_in_the_past_is_named_after_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    parts = Parts("bad")
+    now = 1000.0
+    while now < 1000.0 + RESTLESS_SECONDS:
+        parts.moments["bad"] = now
+        assert parts.turn(now) == now
+        now += 0.5
+    assert parts.schedule.stuck == ()
+    parts.moments["bad"] = now
+    assert parts.turn(now) == now + FLOOR_SECONDS
+    assert (parts.schedule.stuck, parts.told) == (("bad",), [("bad", True)])
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    # It stays so while it does not do what it is due for.
+    for _ in range(10 * STUCK_TURNS):
+        now += FLOOR_SECONDS
+        parts.moments["bad"] = now
+        assert parts.turn(now) == now + FLOOR_SECONDS
+    parts.moments["bad"] = now + 5.0
+    assert parts.turn(now + 1.0) == now + 5.0
+    assert parts.told == [("bad", True), ("bad", False)]
+
+
+def test_a_part_that_does_some_of_its_work_in_each_turn_is_never_stuck() -> None:
+    parts = Parts("busy")
+    for number in range(1000):
+        parts.moments["busy"] = float(number)
+        parts.schedule.worked("busy")
+        assert parts.turn(float(number)) == number
+    assert parts.told == []
+
+
+def test_a_machine_that_slept_makes_nobody_stuck() -> None:
+    parts = Parts("a")
+    for now in (1000.0, 1000.0 + 10 * RESTLESS_SECONDS):
+        parts.moments["a"] = now
+        parts.turn(now)
     assert parts.told == []
 
 
