@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.answers.doctor.callers import check_callers
 from tests.chart.rendering import NAMESPACE, Obj, objects, of_kind, one
 
 SCHEDULER, WEBHOOK = "muster-scheduler", "muster-webhook"
@@ -101,6 +102,23 @@ def test_without_addresses_of_the_api_server_anybody_may_be_it(
 ) -> None:
     found = objects("default")
     assert {name for name, peer in PEERS.items() if reaches(found, component, peer, port)} == welcome
+
+
+@pytest.mark.parametrize(
+    ("case", "extra", "told"),
+    [
+        pytest.param("default", (), True, id="nothing is set"),
+        pytest.param("default", ("--set", "networkPolicy.enabled=false"), True, id="no policies"),
+        pytest.param("everything", (), False, id="addresses of the API server"),
+        pytest.param("default", ("--set", "webhook.clientCA.secretName=ca"), False, id="a CA of clients"),
+    ],
+)
+def test_the_doctor_says_that_anybody_may_be_the_api_server(
+    case: str, extra: tuple[str, ...], told: bool
+) -> None:
+    found = objects(case, NAMESPACE, *extra)
+    policies = list(of_kind(found, "NetworkPolicy"))
+    assert bool(check_callers(one(found, "Deployment", WEBHOOK), policies)) == told
 
 
 @pytest.mark.parametrize("case", ["default", "everything"])

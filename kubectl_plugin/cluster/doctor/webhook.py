@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kubectl_plugin.cluster.doctor.reads import NotChecked, Reads
+from scheduler_core.answers.doctor.callers import check_callers
 from scheduler_core.answers.doctor.findings import CheckResult, HealthFinding
 from scheduler_core.answers.doctor.webhooks import (
     bundle_of,
@@ -18,6 +19,7 @@ from scheduler_core.answers.doctor.webhooks import (
     days_left,
     our_entries,
 )
+from scheduler_core.decoding import decode_deep, decoder
 from scheduler_core.kube.errors import ApiError, Forbidden, Invalid, NotFound
 from scheduler_core.model.admission_webhooks import (
     CONFIGURATIONS,
@@ -26,7 +28,7 @@ from scheduler_core.model.admission_webhooks import (
     mutating_configuration,
     validating_configuration,
 )
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, ENDPOINTS, SECRETS
+from scheduler_core.model.kinds import DEPLOYMENTS, ELASTIC_QUOTAS, ENDPOINTS, NETWORK_POLICIES, SECRETS
 from scheduler_core.model.meta import identity_of
 from scheduler_core.model.writes import Create
 
@@ -35,21 +37,52 @@ SECRET: Final = "muster-webhook-certificate"
 # No resource has such a name: the webhook refuses the quota, and without the webhook it would be accepted.
 PROBE: Final = "muster-doctor-probe"
 NO_RESOURCE: Final = "no resource"
+_manifest: Final = decoder(dict[str, Any])
 _ASKED: Final = 'admission webhook "elasticquotas.validate.muster.dev" denied the request'
 
 
 def check_webhook(reads: Reads) -> CheckResult:
-    """Both configurations are registered as this version defines them."""
+    """Both configurations are registered as this version defines them, and not everybody may ask."""
     nobody = WebhookEndpoint(b"")
     findings: list[HealthFinding] = []
-    count = 0
+    count, summary = 0, ""
+    services: set[tuple[str, str]] = set()
     for resource, wanted in zip(
         CONFIGURATIONS, (mutating_configuration(nobody), validating_configuration(nobody)), strict=True
     ):
         stored = reads.one(resource, "", NAME)
         findings += check_registration(stored, wanted)
-        count += len(list(our_entries(stored or {})))
-    return CheckResult("webhook", tuple(findings), f"{count} webhooks are registered as this version defines")
+        entries = list(our_entries(stored or {}))
+        count += len(entries)
+        services |= _services(entries)
+    for namespace, name in sorted(services):
+        more, clause = _callers(reads, namespace, name)
+        findings += more
+        summary += clause
+    summary = f"{count} webhooks are registered as this version defines{summary}"
+    return CheckResult("webhook", tuple(findings), summary)
+
+
+def _services(entries: list[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """Namespace and name of the Services that API servers call."""
+    return {
+        (str(found.get("namespace", "")), str(found.get("name", "")))
+        for entry in entries
+        if (found := (entry.get("clientConfig") or {}).get("service"))
+    }
+
+
+def _callers(reads: Reads, namespace: str, name: str) -> tuple[list[HealthFinding], str]:
+    """Findings on who may send reviews, and a clause for the summary; Deployment and Service share a name."""
+    try:
+        deployment = reads.one(DEPLOYMENTS, namespace, name)
+        if deployment is None:
+            return [], ""
+        listed = reads.raw(NETWORK_POLICIES, namespace)
+    except NotChecked as unread:
+        return [], f"; who may send reviews is not checked: {unread}"
+    policies: list[dict[str, Any]] = [decode_deep(_manifest, raw) for raw in listed]
+    return check_callers(deployment, policies), ""
 
 
 def check_certificates(reads: Reads) -> CheckResult:
@@ -60,11 +93,7 @@ def check_certificates(reads: Reads) -> CheckResult:
     now = time.time()
     findings = [finding for each in stored for finding in check_bundles(each, now)]
     entries = [entry for each in stored for entry in our_entries(each)]
-    services = {
-        (str(found.get("namespace", "")), str(found.get("name", "")))
-        for entry in entries
-        if (found := (entry.get("clientConfig") or {}).get("service"))
-    }
+    services = _services(entries)
     summary = f"{len(entries)} CA bundles are valid"
     for namespace, name in sorted(services):
         findings += _endpoints(reads, namespace, name)

@@ -105,6 +105,22 @@ def test_a_healthy_installation_has_nothing_to_say(eq: Command) -> None:
     assert done.out.splitlines()[-1] == "13 checks, 0 errors, 0 warnings, 0 notes, 0 not checked"
 
 
+def test_a_webhook_that_answers_everybody_is_noted(api: Api, eq: Command) -> None:
+    place = {"namespace": "muster-system", "name": "muster-webhook"}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"args": ["--listen=:9443"]}]}}
+    api.objects["deployments"] = [{"metadata": place, "spec": {"template": template}}]
+    api.objects["networkpolicies"] = []
+    done = eq("doctor", "-A")
+    notes = [line for line in said(done) if line.startswith("note:    webhook: Deployment muster-system/")]
+    assert (len(notes), done.code) == (1, 0)
+    closed = {"podSelector": {"matchLabels": {"a": "b"}}, "ingress": []}
+    api.objects["networkpolicies"] = [{"metadata": place, "spec": closed}]
+    assert not any("every client that reaches" in line for line in said(eq("doctor", "-A")))
+    api.forbidden = {("networkpolicies", "muster-system")}
+    words = "who may send reviews is not checked: you may not list networkpolicies.networking.k8s.io"
+    assert words in eq("doctor", "-A").out
+
+
 def _finished_is_counted(api: Api) -> None:
     used(api, cpu="5")
     api.objects["pods"] += [pod_object("team-a", "done-0", phase="Succeeded", cpu="3")]
