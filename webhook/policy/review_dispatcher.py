@@ -192,7 +192,8 @@ class ReviewDispatcher:
                 group = pod.named or default_group(home)
                 verdict = assign(pod, scheduler, group) if managed or group else ALLOW
                 return verdict.warning(other_claim(pod, namespace, gang))
-            if not request.dry_run and not exists:
+            # What a pod says of itself is only compared with what there is.
+            if not exists and (gang.stored or not request.dry_run):
                 self._gangs.ensure(namespace, gang)
         except GangUndecided as error:
             if exists:

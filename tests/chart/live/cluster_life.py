@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any
 
@@ -136,7 +137,9 @@ def a_pod_for_nobody(cluster: Cluster) -> None:
     member(cluster, namespace, "lost", {}, schedulerName="nobody-runs-this")
 
 
-def member(cluster: Cluster, namespace: str, name: str, metadata: dict[str, Any], **spec: Any) -> None:
+def member(
+    cluster: Cluster, namespace: str, name: str, metadata: dict[str, Any], query: str = "", **spec: Any
+) -> None:
     """A small pod with labels, annotations or owners."""
     resources = {"requests": {"cpu": "100m"}}
     body = {
@@ -146,7 +149,7 @@ def member(cluster: Cluster, namespace: str, name: str, metadata: dict[str, Any]
             **spec,
         },
     }
-    until_decided(lambda: cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body))
+    until_decided(lambda: cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods{query}", body))
 
 
 def a_gang_from_its_owner(cluster: Cluster, namespace: str = "fleet") -> None:
@@ -197,8 +200,37 @@ def owners_of_every_kind(cluster: Cluster, namespace: str = "harbour") -> None:
         "gang.scheduling.koordinator.sh/name": "light",
         "gang.scheduling.koordinator.sh/min-available": "2",
     }
-    with pytest.raises(RequestFailed, match="delete or rename it, or annotate the pods with their group"):
+    taken = "delete or rename it, or annotate the pods with their group"
+
+    def refused() -> bool:
+        # By what the watch of the webhook shows.
+        try:
+            member(cluster, namespace, "light", {"annotations": light}, "?dryRun=All")
+        except RequestFailed as error:
+            return taken in str(error)
+        return False
+
+    eventually(refused, SECONDS)
+    with pytest.raises(RequestFailed, match=taken):
         member(cluster, namespace, "light", {"annotations": light})
+
+
+def a_gang_that_its_pods_name(cluster: Cluster, namespace: str = "ferry") -> None:
+    """Its group is made when a pod is stored, and has the minimum of the latest pod."""
+    labels = {"muster.dev/gang": "auto"}
+    cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace, "labels": labels}})
+    numbers = itertools.count()
+
+    def follows(minimum: int) -> bool:
+        # Creation times are whole seconds: one of these pods is the latest.
+        said = {"name": "light", "min-available": str(minimum)}
+        words = {f"gang.scheduling.koordinator.sh/{key}": value for key, value in said.items()}
+        member(cluster, namespace, f"light-{next(numbers)}", {"annotations": words})
+        items = cluster.request("GET", GROUPS.format(namespace))["items"]
+        return [item["spec"]["minMembers"] for item in items] == [minimum]
+
+    eventually(lambda: follows(2), SECONDS)
+    eventually(lambda: follows(3), SECONDS)
 
 
 def a_group_in_the_tree(cluster: Cluster) -> None:

@@ -63,6 +63,8 @@ NOT_PLAYED = {
         ("watch", "scheduling.k8s.io", "compositepodgroups"),
     },
     "muster-webhook": {
+        # what a user may see: asked where callers show a certificate (test_client_certificates.py)
+        ("create", "authorization.k8s.io", "subjectaccessreviews"),
         # groups of dialects that this server does not know, in a namespace whose quota changes
         ("list", "scheduling.x-k8s.io", "podgroups"),
         ("list", "scheduling.k8s.io", "podgroups"),
@@ -164,6 +166,7 @@ def lived(plane: Plane, installed: Installation) -> Plane:
         life.a_pod_for_nobody,
         life.a_gang_from_its_owner,
         life.owners_of_every_kind,
+        life.a_gang_that_its_pods_name,
         life.a_group_in_the_tree,
         life.a_department_and_a_type_of_gpu,
         life.volumes_for_pods,

@@ -19,7 +19,7 @@ from scheduler_core.model.names import MUSTER_SCHEDULER
 from tests.chart.rendering import CHART
 from tests.support.clusters.cluster import await_established
 from tests.support.clusters.control_plane import ControlPlane
-from tests.support.clusters.server import RequestFailed, request
+from tests.support.clusters.server import RequestFailed, exchange, request
 from tests.support.eventually import eventually
 from tests.support.webhooks.process import WebhookProcess
 
@@ -87,6 +87,17 @@ def test_reviews_of_a_server_with_a_certificate_are_answered_and_those_of_others
             return bool(made["spec"]["schedulerName"] == MUSTER_SCHEDULER)
 
         eventually(sent_to_muster)
+        request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "other"}})
+        other = quota("quota", "0")
+        other["metadata"]["namespace"], other["spec"] = "other", {"min": {"ephemeral-storage": "0"}}
+
+        def names_the_tenant() -> bool:
+            """An administrator of whom a known API server speaks."""
+            path = QUOTA.replace("tenant", "other")
+            _, warnings = exchange(server, "POST", f"{path}?dryRun=All", other)
+            return any("Quotas that guarantee none of it: tenant" in text for text in warnings)
+
+        eventually(names_the_tenant)
         call = urllib.request.Request(f"https://127.0.0.1:{webhook.port}/validate", b"{}", method="POST")
         call.add_header("Content-Type", "application/json")
         stranger = ssl.create_default_context()

@@ -198,7 +198,9 @@ def test_upkeep_ends_its_round_in_time_and_goes_on_in_the_next() -> None:
 def test_pod_cannot_take_the_group_of_another_kind() -> None:
     theirs = group("k", "j")
     store = Store(JOB, theirs)
-    code, said = refusal(service(store), pod(meta={"annotations": KOORDINATOR}))
+    hook, new = service(store), pod(meta={"annotations": KOORDINATOR})
+    assert not ask(hook.mutate, new, dryRun=True)["allowed"]
+    code, said = refusal(hook, new)
     assert code == 403
     assert said == (
         "Pod a/p: PodGroup a/k is the group of Job.batch k, so it is not the group of Pod a/k; "
