@@ -52,6 +52,7 @@ REASONS: Final[dict[str, str]] = {
     "tests/property/test_fair_worlds.py": "thirty worlds with all their checks",
     "tests/property/test_loop_rests.py": "scenarios, of which each object goes with its time of rest",
     "tests/property/test_restart_equivalence.py": "random worlds, beside a fresh scheduler after every step",
+    "tests/property/test_slow_worlds.py": "worlds with all their checks, in which pods take their time",
     "tests/property/test_what_if_comes_true.py": "worlds that are changed and played twice",
     "tests/scenarios/test_stories.py": "hundreds of scenarios, each with a report of every step",
     "tests/unit/answers/test_fixes_search.py": "a copy of a world for each fix that is named",

@@ -83,7 +83,9 @@ def preempt_for_group(
     None if no eviction helps, if the group never preempts, or while its earlier victims leave. Raises
     PluginError.
     """
-    if never_preempts(gang, [pod for _, pod in members]):
+    pods = [pod for _, pod in members]
+    # Below, only the first members are looked at: they would give up the nodes for which the others wait.
+    if never_preempts(gang, pods) or gang_waits(cycle.state, pods):
         return None
     need = max(need, 1)
     found = preempt_for_members(cycle, gang.priority, members, need, now)

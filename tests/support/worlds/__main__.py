@@ -2,7 +2,7 @@
 
 `python -m tests.support.worlds SEED [SEED2]` plays the worlds of these seeds (SEED2 excluded),
 `python -m tests.support.worlds FILE...` scenario files; `--shrink DIR` writes small scenario files. `--fair`:
-worlds in which borrowers take from each other.
+worlds in which borrowers take from each other; `--slow`: in which pods take their time to end.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ def main() -> None:
     parser.add_argument("what", nargs="+", help="one seed, two seeds, or scenario files")
     parser.add_argument("--shrink", type=Path, metavar="DIR", help="write small scenario files here")
     parser.add_argument("--fair", action="store_true", help="seeds of worlds with fair moves")
+    parser.add_argument("--slow", action="store_true", help="seeds of worlds with long grace periods")
     parser.add_argument("--only", default="", metavar="CHECK", help="only this check")
     parser.add_argument("--all", action="store_true", help="every finding, not the first few of each check")
     given = parser.parse_args()
     found: dict[str, list[tuple[World, Finding]]] = {}
     start, played, failing = time.perf_counter(), 0, 0
-    for world, player in _worlds(given.what, fair=given.fair):
+    for world, player in _worlds(given.what, fair=given.fair, slow=given.slow):
         played += 1
         failing += bool(player.findings)
         for check in dict.fromkeys(item.check for item in player.findings):
@@ -52,11 +53,11 @@ def main() -> None:
                     _write(given.shrink, world, finding)
 
 
-def _worlds(what: Sequence[str], *, fair: bool) -> Iterator[tuple[World, Player]]:
+def _worlds(what: Sequence[str], *, fair: bool, slow: bool) -> Iterator[tuple[World, Player]]:
     if what[0].isdigit():
         first = int(what[0])
         last = int(what[1]) if len(what) > 1 else first + 1
-        yield from (live(seed, fair=fair) for seed in range(first, last))
+        yield from (live(seed, fair=fair, slow=slow) for seed in range(first, last))
         return
     for name in what:
         world = world_of(Path(name))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tests.support.worlds.covered import may_go, must_stay
+from tests.support.worlds.endings import going
 from tests.support.worlds.fairness import unfair
 from tests.support.worlds.filters import gang_fits, place_for, ready_members, why_not
 from tests.support.worlds.reading import (
@@ -14,7 +15,6 @@ from tests.support.worlds.reading import (
     View,
     cost,
     finished,
-    going,
     group_key,
     key,
     namespace,
@@ -107,7 +107,7 @@ def preemption_faults(view: View, found: Preemption) -> Iterator[Fault]:
     """Lawful, of use, and without a victim too many, as things will be when all who leave are gone."""
     leaving = view.leaving()
     for victim in found.victims:
-        if key(victim) in leaving:
+        if not view.evictable(victim):
             yield Fault("evict-twice", f"{found}: {key(victim)} is on its way out already")
     for pod in found.pods:
         if pod["spec"].get("preemptionPolicy") == "Never":
@@ -301,14 +301,15 @@ def candidates(view: View, pod: Raw, leaving: Collection[str]) -> list[Raw]:
     """Pods that could lawfully go for this one; members of groups are left out."""
     ns = namespace(pod)
     there = [other for other in view.holders if key(other) not in leaving and not group_key(other)]
+    there = [other for other in there if view.evictable(other)]
     if ns not in view.quotas:
         lower = [other for other in there if priority(other) < priority(pod)]
-        return [other for other in lower if namespace(other) not in view.quotas]
+        return [other for other in lower if namespace(other) not in view.quotas and not going(other)]
     if view.within_min(pod):
         others = [other for other in there if namespace(other) in view.quotas and namespace(other) != ns]
         return [other for other in others if view.over(namespace(other), leaving) & _used(other)]
     lower = [other for other in there if namespace(other) == ns and priority(other) < priority(pod)]
-    return [other for other in lower if may_go(view, pod, other)]
+    return [other for other in lower if may_go(view, pod, other) and not going(other)]
 
 
 def ways(

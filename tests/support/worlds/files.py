@@ -15,6 +15,7 @@ from tests.support.worlds.rest import configuration
 
 # Said in the description of worlds whose evicted pods stay a while: in a simulation they vanish at once.
 _GRACE: Final = "evicted pods keep their nodes, terminating, until a step deletes them"
+_SLOW: Final = "evicted pods keep their nodes until a step deletes them, and say when they will have ended"
 
 
 def scenario_text(world: World, finding: str) -> str:
@@ -22,13 +23,19 @@ def scenario_text(world: World, finding: str) -> str:
     player = play(copy.deepcopy(world))
     document: Raw = {
         "name": world["name"],
-        "description": f"{finding} ({_GRACE})" if world["grace"] else finding,
+        "description": finding + _ways(world),
         "config": yaml.safe_load(configuration(topology=world["topology"], fair=bool(world.get("fair")))),
         "now": "2026-01-01T00:00:00Z",
         "objects": world["objects"],
         "steps": [step for step in player.compiled if step],
     }
     return yaml.dump(document, Dumper=_Plain, sort_keys=False, width=110)
+
+
+def _ways(world: World) -> str:
+    if world.get("slow"):
+        return f" ({_SLOW})"
+    return f" ({_GRACE})" if world["grace"] else ""
 
 
 class _Plain(yaml.SafeDumper):
@@ -51,6 +58,7 @@ def world_of(path: Path) -> World:
         "name": scenario.name,
         "seed": 0,
         "grace": _GRACE in str(raw.get("description")),
+        "slow": _SLOW in str(raw.get("description")),
         "topology": "ClusterTopologyPlacementGroup" in str(raw.get("config")),
         "fair": "FairShare" in str(raw.get("config")),
         "objects": _ours(list(scenario.objects)),

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.support.worlds import objects as make
+from tests.support.worlds.endings import going
+from tests.support.worlds.leavers import Leavers
 from tests.support.worlds.natives import Natives
 from tests.support.worlds.objects import GPU, HOSTNAME, ZONE, Raw, reference
 from tests.support.worlds.others import Others
 from tests.support.worlds.player import Player, World, play
-from tests.support.worlds.reading import finished, gated, going, group_of, namespace, node_of
+from tests.support.worlds.reading import finished, gated, group_of, namespace, node_of
 from tests.support.worlds.shapes import APPS, NAMESPACES, POOLS, TAINTS, ZONES, Shapes
 
 # Longer than the queue's flush and the patience of gangs.
@@ -21,7 +23,7 @@ LONG: Final = 310
 class Dreamer:
     """Invents a world: `first` objects, then a step for the cluster as it is, until it has had enough."""
 
-    def __init__(self, seed: int, *, fair: bool = False) -> None:
+    def __init__(self, seed: int, *, fair: bool = False, slow: bool = False) -> None:
         self.dice = dice = random.Random(seed)
         topology = dice.random() < 0.12
         self.shapes = Shapes(dice, topology=topology)
@@ -36,15 +38,20 @@ class Dreamer:
         # dice of their own, so that all else is as it would be without them.
         self.others = Others(random.Random(f"others {seed}"), self.namespaces)
         self.natives = Natives(seed, self.shapes, self.namespaces)
+        # In slow worlds pods take their time to end, and nodes are lost meanwhile.
+        self.leavers = Leavers(random.Random(f"leavers {seed}")) if slow else None
         self.world: World = {
             "name": f"world {seed}",
             "seed": seed,
             "topology": topology,
             "fair": fair,
             "grace": dice.random() < 0.3,
+            "slow": slow,
             "objects": self._first(),
             "steps": [],
         }
+        if self.leavers is not None:
+            self.leavers.author(self.world["objects"])
 
     def _first(self) -> list[Raw]:
         dice, shapes = self.dice, self.shapes
@@ -122,6 +129,8 @@ class Dreamer:
         if self.reborn and self.dice.random() < 0.8:
             step["create"] += self.reborn
             self.reborn = []
+        if self.leavers is not None:
+            self.leavers.act(player, step)
         if self.dice.random() < 0.3:
             step["advance"] += self.dice.choice((1, 10, 10, 60, 60, LONG))
         return {name: value for name, value in step.items() if value}
@@ -345,8 +354,10 @@ _ACTS: Final = [act for act, _ in _TABLE]
 _WEIGHTS: Final = [weight for _, weight in _TABLE]
 
 
-def live(seed: int, *, fair: bool = False, judged: bool = True) -> tuple[World, Player]:
-    """Make the world of a seed while it is played; `fair`: in which borrowers take from each other."""
-    dreamer = Dreamer(seed, fair=fair)
+def live(seed: int, *, fair: bool = False, slow: bool = False, judged: bool = True) -> tuple[World, Player]:
+    """Make the world of a seed while it is played; `fair`: in which borrowers take from each other; `slow`:
+    in which pods take their time to end.
+    """
+    dreamer = Dreamer(seed, fair=fair, slow=slow)
     player = play(dreamer.world, dreamer.step, judged=judged)
     return dreamer.world, player

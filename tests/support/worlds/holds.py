@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from tests.support.worlds.checks import Fault
+from tests.support.worlds.endings import going
 from tests.support.worlds.reading import (
     HeldQuota,
     Raw,
@@ -14,7 +15,6 @@ from tests.support.worlds.reading import (
     add,
     cost,
     finished,
-    going,
     namespace,
     needed,
     node_of,

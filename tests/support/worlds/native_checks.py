@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tests.support.worlds.checks import Fault, Preemption
+from tests.support.worlds.endings import going
 from tests.support.worlds.filters import why_not
-from tests.support.worlds.reading import (
-    Raw,
-    View,
-    evicted_for,
-    finished,
-    going,
-    group_key,
-    key,
-    node_of,
-    nominated,
-)
+from tests.support.worlds.reading import Raw, View, evicted_for, finished, group_key, key, node_of, nominated
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
@@ -59,7 +50,7 @@ def again_faults(view: View, found: Preemption) -> Iterator[Fault]:
     if not is_native(view, group):
         return
     mine = {key(pod) for pod in view.members(group)}
-    earlier = [pod for pod in view.holders if going(pod) and evicted_for(pod) in mine]
+    earlier = [pod for pod in view.holders if view.leaves(pod) and evicted_for(pod) in mine]
     if earlier:
         names = sorted(key(pod) for pod in earlier)
         yield Fault("evict-before-they-left", f"{found}, while {names} leave for {group}")

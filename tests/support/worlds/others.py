@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tests.support.worlds import objects as make
+from tests.support.worlds.endings import going
 from tests.support.worlds.objects import ELSEWHERE, Raw, reference
 from tests.support.worlds.player import Player
-from tests.support.worlds.reading import going, node_of
+from tests.support.worlds.reading import node_of
 
 CHARGED: Final = "muster.dev/charged"
 # The part of the worlds in which others are at work, and of the steps of such a world.

@@ -21,6 +21,7 @@ from scheduler_core.simulate.world import Simulation
 from scheduler_core.state.gangs.held_quota import effective_hold
 from tests.support.worlds import rest
 from tests.support.worlds.checks import Fault, Preemption, gang_faults, preemption_faults, together_faults
+from tests.support.worlds.endings import DEFAULT_GRACE, LIMIT, deletion, going, shortened
 from tests.support.worlds.guarantees import guarantee_faults
 from tests.support.worlds.holds import held_faults, holds_of
 from tests.support.worlds.holds import restart_faults as hold_restart_faults
@@ -34,7 +35,7 @@ from tests.support.worlds.native_checks import (
     whole_faults,
 )
 from tests.support.worlds.objects import NATIVE, Raw, reference
-from tests.support.worlds.reading import View, going, group_key, key, namespace, needed, node_of, priority
+from tests.support.worlds.reading import View, group_key, key, namespace, needed, node_of, priority
 
 World = dict[str, Any]
 # The next step for a simulation, or None at the end.
@@ -106,7 +107,9 @@ class Player(Simulation):
         self.topology, self.fair = bool(world.get("topology")), bool(world.get("fair"))
         super().__init__(rest.parsed(self.topology, self.fair), START)
         self.world = world
-        self.grace = bool(world.get("grace"))
+        # Evicted pods stay until a step deletes them; in slow worlds they say when they will have ended.
+        self.slow = bool(world.get("slow"))
+        self.grace = self.slow or bool(world.get("grace"))
         self.findings: list[Finding] = []
         self.step = 0
         self.compiled: list[Raw] = []
@@ -121,7 +124,7 @@ class Player(Simulation):
 
     def view(self) -> View:
         """The raw objects as they are; who was evicted in this round still counts, on the way out."""
-        found = View(obj for kind in _KINDS for obj in self.objects.all(kind))
+        found = View((obj for kind in _KINDS for obj in self.objects.all(kind)), self.now)
         if self._ghosts:
             found.pods += self._ghosts.values()
             found.holders += self._ghosts.values()
@@ -184,7 +187,9 @@ class Player(Simulation):
         ended = [self.objects.get(key_of(item)) for item in step.get("delete", ())]
         quiet = all(obj is None or (obj["kind"] == "Pod" and going(obj)) for obj in ended)
         changes = any(step.get(part) for part in ("patch", "update", "create"))
-        return not quiet or changes or step.get("advance", 0) >= 300
+        # As time goes by, the end of others comes in sight.
+        seconds = step.get("advance", 0)
+        return not quiet or changes or seconds >= LIMIT or (self.slow and seconds > 0)
 
     # Running
 
@@ -347,22 +352,33 @@ class Player(Simulation):
         if not isinstance(write, Evict):
             return super()._write(write)
         old = self.objects.get(("Pod", write.namespace, write.name))
-        if old is None or old["metadata"]["uid"] != write.uid or going(old):
+        if old is None or old["metadata"]["uid"] != write.uid:
             return False
-        self.died.append(old)
+        deleted = self._deletion(old, write)
+        if deleted is None:
+            return False
+        if not going(old):
+            self.died.append(old)
         target = {
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "PreemptionByScheduler",
             "message": write.message,
         }
-        mark = {"metadata": {"deletionTimestamp": _GOING}, "status": {"conditions": [target]}}
-        leaves = merge_patch(copy.deepcopy(old), mark)
-        if self.grace:
+        leaves = merge_patch(copy.deepcopy(old), {"metadata": deleted, "status": {"conditions": [target]}})
+        if self.grace and deleted.get("deletionGracePeriodSeconds") != 0:
             self.observe(self.objects.update(leaves, "evict"))
             return True
         self._ghosts[key(old)] = leaves
         return super()._write(write)
+
+    def _deletion(self, old: Raw, write: Evict) -> Raw | None:
+        """What an eviction writes into the metadata of a pod, None if it changes nothing."""
+        if not self.slow:
+            return None if going(old) else {"deletionTimestamp": _GOING}
+        grace = old["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+        grace = grace if write.grace_seconds is None else write.grace_seconds
+        return shortened(old, grace, self.now) if going(old) else deletion(self.now, grace)
 
     # Preemption
 

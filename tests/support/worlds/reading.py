@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from tests.support.worlds.endings import going, leaves, may_be_hurried
 from tests.support.worlds.objects import SCHEDULER
 
 Raw = dict[str, Any]
@@ -66,10 +67,6 @@ def node_of(pod: Raw) -> str:
 
 def finished(pod: Raw) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-def going(pod: Raw) -> bool:
-    return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def gated(pod: Raw) -> bool:
@@ -163,13 +160,14 @@ class HeldQuota(NamedTuple):
 
 
 class View:
-    """A cluster as its raw objects tell it, at one moment.
+    """A cluster as its raw objects tell it, at one moment (seconds since the epoch).
 
     `holders` have a node and are not finished; `waiting` have none and could get one (gated ones included);
     `charged` have none and count in their quota all the same. `holds` is what groups hold of their quotas.
     """
 
-    def __init__(self, objects: Iterable[Raw]) -> None:
+    def __init__(self, objects: Iterable[Raw], now: float) -> None:
+        self.now = now
         self.nodes: dict[str, Raw] = {}
         self.pods: list[Raw] = []
         self.groups: dict[str, Group] = {}
@@ -240,9 +238,17 @@ class View:
         other.charged = [item for item in other.charged if key(item) != key(pod)]
         return other
 
+    def leaves(self, pod: Raw) -> bool:
+        """Whether a pod that holds a node is on its way out, soon enough for others to wait for it."""
+        return leaves(pod, self.nodes.get(node_of(pod)), self.now)
+
+    def evictable(self, pod: Raw) -> bool:
+        """Whether an eviction changes anything for a pod that holds a node."""
+        return not going(pod) or may_be_hurried(pod, self.nodes.get(node_of(pod)), self.now)
+
     def leaving(self) -> set[str]:
         """Pods (keys) that hold a node and are on their way out."""
-        return {key(pod) for pod in self.holders if going(pod)}
+        return {key(pod) for pod in self.holders if self.leaves(pod)}
 
     def stay(self) -> View:
         """The cluster without those."""
@@ -380,7 +386,7 @@ class View:
     def _awaited(self, ns: str) -> Sums:
         """What pods of a quota hold that leave, and for whose end nominated pods of it wait: those alone."""
         total: Sums = {}
-        leaving = [pod for pod in self.holders if going(pod)]
+        leaving = [pod for pod in self.holders if self.leaves(pod)]
         alone = [pod for pod in self.waiting if nominated(pod) and not self._in_waiting_group(pod)]
         mine = [pod for pod in alone if namespace(pod) == ns]
         evicted = {key(pod): [other for other in leaving if _evicted_by(other, pod)] for pod in mine}

@@ -18,6 +18,7 @@ from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.groups import TickClock
 from scheduler_core.state.cluster import ClusterState
 from tests.support.worlds.checks import Fault, ways
+from tests.support.worlds.endings import going
 from tests.support.worlds.filters import gang_fits, place_for, ready_members
 from tests.support.worlds.objects import SCHEDULER
 from tests.support.worlds.reading import (
@@ -26,7 +27,6 @@ from tests.support.worlds.reading import (
     amount,
     finished,
     gated,
-    going,
     group_key,
     key,
     needed,

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_core.controllers.displacement_notices import DisplacementNotices
 from scheduler_core.engine.decisions import Evicted
-from scheduler_core.engine.gang.group_preemption import never_preempts
+from scheduler_core.engine.gang.group_preemption import never_preempts, preempt_for_group
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.groups.native import parse_native_gang
 from scheduler_core.model.pods.pod import Pod
@@ -81,6 +81,22 @@ def test_no_further_victims_while_the_first_ones_leave() -> None:
     assert evicted(made.step()) == {"v0"}
     put(made, runs("a/late", priority=-1, cpu=0))
     assert evicted(made.step(60.0)) == set()
+
+
+def test_a_group_that_waits_for_leaving_pods_keeps_all_of_its_nodes() -> None:
+    """Its first member has a free node, and waits for quota alone; the second one is beyond the minimum."""
+    made = GangScheduler([1, 1, 1])
+    made.put(make_quota("a/q").min(cpu=2), make_quota("b/q").min(cpu=1))  # type: ignore[arg-type]
+    put(made, runs("a/v", "n1").deleting(1000.0), runs("b/x", "n2"))
+    put(made, make_pod("a/u").uid("u").requests(cpu=1).on("gone").deleting(1000.0))
+    put(made, group("g", **gang_of(1)), waits("m0"), waits("m1"))
+    for _ in range(3):
+        made.step(400.0)
+        assert sorted(map(made.state.nominations.node_of, ("m0", "m1"))) == ["n0", "n1"]
+    pods = sorted((waits("m0"), waits("m1")), key=lambda pod: made.state.nominations.node_of(pod.uid))
+    members = [(made.scheduler.profiles[pod.scheduler_name], pod) for pod in pods]
+    gang = made.state.gangs.gangs["a/g native-PodGroup"]
+    assert preempt_for_group(made.scheduler.cycle, gang, members, 1, made.now) is None
 
 
 @pytest.mark.parametrize(
