@@ -17,18 +17,23 @@ from scheduler_core.state.due_times import DueTimes
 # The API server counts grace periods in nanoseconds, as int64. With a longer one, `deletionTimestamp` has
 # wrapped around and tells nothing.
 _MOST_COUNTED_SECONDS: Final = (2**63 - 1) // 10**9
+# How far the clock of the API server may be ahead: clocks may be wrong by hours, or by a day.
+_CLOCKS_APART_SECONDS: Final = 86_400.0
 
 
 def leaves_from(pod: Pod, limit: int) -> float:
     """Since when a terminating pod counts as leaving, in seconds since the epoch: `limit` before its end.
 
-    Infinite if nobody can tell its end. No server stores a deletion without a grace period: whoever writes
-    one down means a pod that leaves.
+    Infinite if nobody can tell its end. With a grace period within the limit, a moment that is later than the
+    limit comes from clocks that differ: a new leader must not take the victims of the last one for pods that
+    stay. No server stores a deletion without a grace period: whoever writes one down means a pod that leaves.
     """
     if pod.deleted is None:
         return inf
     if pod.ending_grace is None:
         return -inf
+    if pod.ending_grace <= limit:
+        return pod.deleted - limit - _CLOCKS_APART_SECONDS
     return inf if pod.ending_grace > _MOST_COUNTED_SECONDS else pod.deleted - limit
 
 

@@ -58,13 +58,22 @@ def test_a_refused_second_eviction_is_tried_again() -> None:
 
 def test_a_claim_waits_for_a_pod_from_when_its_end_is_in_sight() -> None:
     made = two_quotas(1)
-    made.put(ending(borrower("x"), made.now + 350, 300), claim())
+    # Nobody shortens the end of a pod within the min of its quota.
+    made.put(make_quota("b/quota").min(cpu=1))  # type: ignore[arg-type]
+    made.put(ending(borrower("x"), made.now + 350, 600), claim())
     first = rejected(made.step())["claims"]
     assert (first.nominated, "No preemption victims found" in first.message) == ("", True)
     assert made.state.departures.next_time() == made.now + 50
     assert rejected(made.step(49.0)) == {}
     assert rejected(made.step(1.0))["claims"].nominated == "n0"
     assert made.state.departures.next_time() is None
+
+
+def test_a_scheduler_whose_clock_is_behind_waits_for_the_victims_of_the_last_one() -> None:
+    """By its clock they end in an hour; it knows nothing of who evicted them but what the objects say."""
+    made = two_quotas(2)
+    made.put(ending(borrower("x"), made.now + 3_600, 300), borrower("y"), claim().nominated("n0"))
+    assert (evicted(made.step()), made.state.nominations.node_of("claims")) == (set(), "n0")
 
 
 def test_whoever_waits_for_a_pod_on_a_node_that_goes_takes_that_of_another() -> None:

@@ -24,7 +24,7 @@ GOES = EventKind.POD_UPDATE | EventKind.POD_LEAVING
 FREE = EventKind.LOAN | EventKind.NOMINATION
 
 
-def ending(seconds: float, grace: int | None = 30) -> Pod:
+def ending(seconds: float, grace: int | None = 2 * 3600) -> Pod:
     """A pod that must have ended so many seconds after NOW."""
     pod = make_pod("a/p").uid("p").on("n").deleting(NOW + seconds)
     if grace is not None:
@@ -38,6 +38,8 @@ def ending(seconds: float, grace: int | None = 30) -> Pod:
         pytest.param(30, 30, True, id="a pod that ends soon"),
         pytest.param(0, 0, True, id="without a grace period"),
         pytest.param(LIMIT, 600, True, id="at the limit"),
+        pytest.param(3_600, LIMIT, True, id="within the limit by a clock that is behind that of the server"),
+        pytest.param(TEN_YEARS, 30, False, id="in ten years, which no clock is behind"),
         pytest.param(LIMIT + 1, 600, False, id="beyond the limit"),
         pytest.param(TEN_YEARS, TEN_YEARS, False, id="in ten years"),
         pytest.param(-1, 2**63 - 1, False, id="a grace period so long that its end has wrapped around"),
@@ -117,7 +119,7 @@ def test_a_state_tells_from_when_on_a_pod_leaves() -> None:
     state = ClusterState()
     state.put_node(NODE.obj())
     state.put_pod(ending(1_000), NOW)
-    assert (marks(state), depart(state, NOW)) == ((True, False, False), [])
+    assert (marks(state), depart(state, NOW)) == ((True, False, True), [])
     events = depart(state, NOW + 700)
     assert (marks(state), [event.what for event in events]) == ((True, True, False), [GOES])
     assert depart(state, NOW + 701) == []
