@@ -58,8 +58,6 @@ class ConcurrencyLimits:
             if here < MOST_OF_A_NAMESPACE and total < (MOST_IN_ALL if here else MOST_WITH_ONE_EACH):
                 self._waiting[namespace] += 1
                 return ""
-            if not here:
-                del self._waiting[namespace]
             self._reject(namespace)
         return (
             f"too many pods past Muster's scheduler at once: {here} of namespace {namespace}, {total} in all "

@@ -12,6 +12,7 @@ from scheduler_core.model.groups.pod_group import PodGroup
 from scheduler_core.model.kinds import POD_GROUPS, PODS, RESERVATION_LEDGERS
 from scheduler_core.model.quotas.reservation_ledger import NAME, Charge, Hold, ReservationLedger
 from tests.support.cost import measured
+from tests.support.kept import entries
 from tests.unit.webhook.reservations.reservations import (
     Clock,
     FakeApi,
@@ -87,7 +88,76 @@ def test_a_deleted_ledger_is_known_no_more() -> None:
     assert ledgers.has_reservations("a") is False
 
 
+def test_the_age_of_an_entry_runs_while_newer_ledgers_have_it() -> None:
+    clock = Clock()
+    ledgers = LedgerCache(clock)
+    key = (False, "p")
+
+    def is_old() -> bool:
+        return ledgers.entry_ages.older("a", [key], 10.0, 10.0) == {key}
+
+    ledgers.remember(ledger("5"))
+    ledgers.remember(ledger("9", charge("p")))
+    clock.now = 9.0
+    for later in (ledger("9", charge("p")), ledger("8"), ledger("10", charge("p"), charge("q"))):
+        ledgers.sink(told(later))
+    assert not is_old()
+    clock.now = 10.0
+    assert is_old()
+    ledgers.sink(told(ledger("11", charge("q"))))
+    assert not is_old()
+    ledgers.sink(told(ledger("12", charge("p"))))
+    clock.now = 20.0
+    assert is_old()
+    ledgers.sink(told(None))
+    assert not is_old(), "a deleted ledger has no entries"
+
+
+def test_only_ledgers_of_its_name_are_taken() -> None:
+    ledgers, elastic = LedgerCache(), LedgerCache(name="elastic")
+    for cache in (ledgers, elastic):
+        cache.sink(told(ledger("9", hold("g", 1))))
+        cache.sink(Event("ADDED", PODS, f"b/{NAME}", "", ledger("9", hold("g", 1), namespace="b")))
+    assert ledgers.namespaces() == {"a"}
+    assert elastic.namespaces() == set()
+
+
 # Groups
+
+
+def test_of_what_came_and_went_nothing_is_kept() -> None:
+    clock = Clock()
+    ledgers = LedgerCache(clock)
+    before = entries(ledgers)
+    one = msgspec.structs.replace(pod_group("g", 1), automatic=True)
+    for group in (one, msgspec.structs.replace(one, uid="again"), pod_group("h", 1)):
+        ledgers.sink(grouped(group))
+    ledgers.remember(ledger("9", hold("g", 1), charge("p")))
+    ledgers.overdue("a", ["x"], 60.0)
+    assert entries(ledgers) > before
+    ledgers.overdue("a", [], 60.0)
+    ledgers.sink(told(None))
+    for group in (msgspec.structs.replace(one, uid="again"), pod_group("h", 1)):
+        ledgers.sink(grouped(group, gone=True))
+    gone = [uid for uid in ("uid-g", "again", "uid-h") if uid in ledgers.deleted_groups]
+    assert gone == ["uid-g", "again", "uid-h"]
+    assert (entries(ledgers), ledgers.namespaces(), ledgers.has_reservations("a")) == (
+        before + len(gone),
+        set(),
+        False,
+    )
+
+
+def test_a_group_that_changes_or_was_never_known_is_not_gone() -> None:
+    ledgers, group = LedgerCache(), pod_group("g", 1)
+    ledgers.sink(grouped(pod_group("h", 1), gone=True))
+    assert entries(ledgers.deleted_groups) == 0
+    changed = msgspec.structs.replace(group, total={"cpu": 2})
+    for one in (group, changed):
+        ledgers.sink(grouped(one))
+    assert entries(ledgers.deleted_groups) == 0
+    assert list(ledgers.groups("a")) == [group.uid]
+    assert ledgers.group("a", "g") is ledgers.groups("a")[group.uid] is changed
 
 
 def test_thousands_of_groups_of_one_tenant_do_not_slow_down_others() -> None:
