@@ -13,3 +13,8 @@ HISTORIES = cases(400, "MUSTER_WAITING_HISTORIES", least=40)
 def test_free_room_is_never_idle_while_a_pod_waits_that_may_have_it(seed: int) -> None:
     history = History(seed, trees=seed % 2 == 1, moving=seed % 4 > 1)
     assert list(history.play()) == [], f"seed {seed}"
+
+
+def test_two_nominations_do_not_follow_each_other_without_end() -> None:
+    """A guaranteed pod and a borrower of another quota took each other's nomination within one turn."""
+    assert list(History(24592).play()) == []

@@ -12,16 +12,17 @@ nominated node itself all filters run (`engine.evaluate`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.nominations.nominated_sums import own_nominated, stays_within_min
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.ledger import charged, shift
-from scheduler_core.quota.policy import charge_within_min, within_min
+from scheduler_core.quota.ledger import charged, less, shift
+from scheduler_core.quota.policy import charge_within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.neighbours.affinity_index import wide_repelling
 from scheduler_core.state.nomination import Nomination, NominationRights
@@ -34,6 +35,9 @@ def _nominee_guaranteed(state: ClusterState, nominee: Nomination) -> bool:
     quota = state.ledger.quota_of(nominee.pod.namespace)
     if quota is None:
         return False
+    known = _guaranteed(state, quota).get(_unit(nominee))
+    if known is not None:
+        return known
     if not nominee.group:
         return stays_within_min(state, nominee.pod, own_nominated(state, nominee.pod))
     charge = state.nominations.sums.get(nominee.rights)
@@ -41,22 +45,42 @@ def _nominee_guaranteed(state: ClusterState, nominee: Nomination) -> bool:
     return charge_within_min(state.ledger, quota, charge or _NOTHING, own_nominated(state, first.pod))
 
 
-def _guaranteed_alone(state: ClusterState, namespace: str) -> dict[str, bool]:
-    """`_nominee_guaranteed` for all nominated pods of a namespace that wait alone, by uid.
+def _unit(nominee: Nomination) -> str | NominationRights:
+    """What starts together: a pod (uid), or nominated members of a group with equal rights."""
+    return nominee.rights if nominee.group else nominee.pod.uid
 
-    One pass over the pods in their order; separate calls would take quadratic time.
+
+def _guaranteed(state: ClusterState, quota: ElasticQuota) -> Mapping[str | NominationRights, bool]:
+    """Whether the nominated units of a quota stay within its min.
+
+    In their order, beside those before them that stay within it: others only borrow, and take no guarantee
+    from those after them. So a right that others must give way to does not come and go with a nomination that
+    itself gives way to others: the two would follow each other without end. Pods for which nodes are merely
+    kept, and single pods of gangs, are left out. Kept while nothing changes.
     """
-    quota, found = state.ledger.quota_of(namespace), dict[str, bool]()
-    if quota is None:
-        return found
-    ahead: dict[str, int] = {}
-    chosen = state.nominations.waiting(lambda rights: rights.namespace == namespace and not rights.kept)
-    for item in sorted(chosen, key=lambda item: item.rank):
-        pod = item.pod
-        if not (item.group or state.gangs.unit_of(pod)):
-            found[pod.uid] = within_min(state.ledger, quota, item.charge, ahead)
-        shift(ahead, charged(item.charge))
-    return found
+    cache = state.nominations.cache(state.ledger.version)
+    key = (_guaranteed, quota.namespace)
+    known: dict[str | NominationRights, bool] | None = cache.get(key)
+    if known is None:
+        known = cache[key] = {}
+        ahead, siblings = dict[str, int](), dict[str, dict[str, int]]()
+        for item in sorted(_of_quota(state, quota), key=lambda item: item.rank):
+            unit, charge = _unit(item), charged(item.charge)
+            if unit not in known:
+                whole = charged(state.nominations.sums[item.rights]) if item.group else charge
+                before = less(ahead, siblings.get(item.group, _NOTHING)) if item.group else ahead
+                known[unit] = charge_within_min(state.ledger, quota, whole, before)
+            if known[unit]:
+                shift(ahead, charge)
+                if item.group:
+                    shift(siblings.setdefault(item.group, {}), charge)
+    return known
+
+
+def _of_quota(state: ClusterState, quota: ElasticQuota) -> Iterator[Nomination]:
+    """The nominated pods of a quota that wait alone or, as a group, together."""
+    chosen = state.nominations.waiting(lambda rights: rights.namespace == quota.namespace and not rights.kept)
+    return (item for item in chosen if item.group or not state.gangs.unit_of(item.pod))
 
 
 class Precedence:
@@ -72,12 +96,12 @@ class Precedence:
         self._group = state.gangs.unit_of(pod)
         self._quota = state.ledger.quota_of(pod.namespace)
         self._own = state.nominations.get(pod.uid)
-        self._known: dict[str, bool] = {}
+        self._known: dict[str | NominationRights, bool] = {}
 
     @cached_property
     def _is_guaranteed(self) -> bool:
         state, quota, own = self._state, self._quota, self._own
-        if own is not None and own.group and not own.kept:
+        if own is not None and not own.kept and (own.group or self._together is None):
             # Its gang preempted as a whole and counts as a whole.
             return _nominee_guaranteed(state, own)
         charge = self._together
@@ -110,16 +134,10 @@ class Precedence:
         """Whether a nominated pod has the same right: within its min, or more important without quota."""
         if self._state.ledger.quota_of(nominee.pod.namespace) is None:
             return nominee.rights.priority > self._pod.priority
-        key = nominee.group or nominee.pod.uid
+        key = _unit(nominee)
         if key not in self._known:
             self._known[key] = _nominee_guaranteed(self._state, nominee)
         return self._known[key]
-
-    def look_at(self, nominees: Iterable[Nomination]) -> None:
-        """Precompute the answers for many nominated pods, on the current state."""
-        others = {item.pod.namespace for item in nominees if not self._among_own(item.rights)}
-        for namespace in others:
-            self._known |= _guaranteed_alone(self._state, namespace)
 
     def nominee_goes_first(self, nominee: Nomination) -> bool:
         """Whether a nominated pod takes precedence over the pod on its nominated node.
@@ -172,8 +190,7 @@ def ahead_on(state: ClusterState, pod: Pod, node: str) -> Iterator[Nomination]:
 def nominated_room(state: ClusterState, pod: Pod) -> Int64:
     """int64 [R, N]: room on every node for nominated pods that take precedence. Read only."""
     nominations, precedence = state.nominations, Precedence(state, pod)
-    known = list(nominations.waiting(precedence.pod_may_go_first))
-    precedence.look_at(known)
+    known = nominations.waiting(precedence.pod_may_go_first)
     behind = {item.pod.uid: item for item in known if precedence.pod_goes_first(item)}
     own = nominations.get(pod.uid)
     if own is not None and nominations.counts(pod.uid):

@@ -125,6 +125,17 @@ def test_a_node_that_is_merely_kept_yields_to_who_evicted() -> None:
     assert room(state, later) == [0, 2], "both are merely kept: the older pod goes first"
 
 
+def test_who_would_only_borrow_takes_no_guarantee_from_those_after_it() -> None:
+    """c is guaranteed 4: the first and the last of its three nominated pods stay within it."""
+    state = cluster(a=3, c=4)
+    nominate(state, pod("c/first", 3, priority=5))
+    nominate(state, pod("c/borrows", 2).created(1.0))
+    nominate(state, pod("c/last", 1).created(2.0))
+    assert room(state, pod("a/p", 3)) == [0, 4], "the pod goes before the one that borrows"
+    state.nominations.remove("c/borrows")
+    assert room(state, pod("a/p", 3)) == [0, 4], "and its right is the same without it"
+
+
 def test_of_two_that_wait_for_one_node_one_goes_first_and_always_the_same() -> None:
     state = cluster(a=9, b=9)
     nominate(state, pod("a/first"))

@@ -123,7 +123,10 @@ class Given:
         return [*self.nominees, *([self.asking] if self.itself and not self.held else [])]
 
     def waits_within(self, item: Nominee) -> bool:
-        """The same of a nominated pod that evicted, or of all of its gang."""
+        """The same of a nominated pod that evicted, or of all of its gang.
+
+        Of those before it, who only borrows takes no guarantee from it.
+        """
         alike = [
             other
             for other in self.waiting
@@ -140,6 +143,7 @@ class Given:
             and other.priority >= leader.priority
             and other.rank < leader.rank
             and not (other.group and other.group == item.group)
+            and (item.kept or self.waits_within(other))
         ]
         return self.within(item.namespace, first, together)
 
@@ -147,7 +151,7 @@ class Given:
     def asks_within(self) -> bool:
         """Whether the pod that asks has the right of who is within min on a node."""
         asking = self.asking
-        if self.itself and asking.group and not asking.kept:
+        if self.itself and not asking.kept and (asking.group or not self.held):
             return self.waits_within(asking)
         return self.guaranteed
 
