@@ -14,6 +14,7 @@ from typing import Any, get_args
 import pytest
 from click.testing import CliRunner
 
+from scheduler_core.kube.connect import Overrides
 from scheduler_core.model.names import EXEMPT_NAMESPACES
 from webhook.__main__ import SUM_MODES, cli, serving_hosts
 from webhook.policy.elastic_quotas import SumMode
@@ -215,3 +216,19 @@ def test_options_that_lead_nowhere_are_refused(args: list[str], words: str) -> N
 def test_at_all_addresses_a_url_or_a_service_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     for named in (["--url", "https://x"], ["--service", "a/b"]):
         assert served(monkeypatch, "--register", "--listen", "0.0.0.0:1", *named).register
+
+
+def test_unregister_deletes_the_configurations_of_the_cluster_that_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+
+    def connected(overrides: object) -> tuple[str, None]:
+        asked.append(overrides)
+        return "client", None
+
+    monkeypatch.setattr("scheduler_core.kube.connect.connect", connected)
+    monkeypatch.setattr("webhook.certs.registration.unregister", asked.append)
+    done = CliRunner().invoke(cli, ["unregister", "--kubeconfig", "some/file", "--context", "there"])
+    assert (done.exit_code, done.output) == (0, "")
+    assert asked == [Overrides(kubeconfig="some/file", context="there"), "client"]

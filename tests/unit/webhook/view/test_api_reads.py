@@ -19,6 +19,7 @@ from scheduler_core.model.writes import Create, Replace
 from tests.support.builders import make_pod
 from tests.unit.webhook.http.reviews import Obj, namespace, native, quota
 from tests.unit.webhook.reservations.reservations import hold
+from webhook.http.admission_review import UserInfo
 from webhook.reservations.ledger_api import LedgerClient
 from webhook.view.api_reads import MOST_LARGE_LISTS, ClientReads, OptionalReads
 
@@ -31,6 +32,7 @@ class FakeClient:
         self.asked: list[tuple[str, str, dict[str, Any]]] = []
         self.written: list[Create | Replace] = []
         self.error: Exception | None = None
+        self.answer = b'{"metadata": {"resourceVersion": "1"}}'
 
     @property
     def client(self) -> Client:
@@ -61,7 +63,7 @@ class FakeClient:
 
     def create(self, write: Create) -> bytes:
         self.written.append(write)
-        return b'{"metadata": {"resourceVersion": "1"}}'
+        return self.answer
 
     def replace(self, write: Replace) -> bytes:
         self.written.append(write)
@@ -165,6 +167,106 @@ def test_few_lists_of_what_tenants_make_are_read_at_once() -> None:
     for thread in reading:
         thread.join(60)
     assert reads.members(GroupRef("PodGroup", "b", "g")) == reads.topologies() == ()
+
+
+# name, the user, what is asked of them, the answer, whether they may
+ACCESS: list[tuple[str, UserInfo, Obj, bytes, bool]] = [
+    (
+        "who may",
+        UserInfo("x", ("g", "h")),
+        {"user": "x", "groups": ("g", "h")},
+        b'{"status":{"allowed":true}}',
+        True,
+    ),
+    ("who may not", UserInfo("x", ()), {"user": "x", "groups": ()}, b'{"status":{"allowed":false}}', False),
+    ("who has no groups", UserInfo("x"), {"user": "x", "groups": ()}, b'{"status":{"allowed":true}}', True),
+    ("who gets no answer", UserInfo("x"), {"user": "x", "groups": ()}, b"{}", False),
+    ("who gets nonsense", UserInfo("x"), {"user": "x", "groups": ()}, b'{"status":5}', False),
+]
+
+
+@pytest.mark.parametrize(
+    ("user", "asked", "answer", "may"), [case[1:] for case in ACCESS], ids=[case[0] for case in ACCESS]
+)
+def test_who_may_list_quotas(user: UserInfo, asked: Obj, answer: bytes, may: bool) -> None:
+    fake = FakeClient()
+    fake.answer = answer
+    assert ClientReads(fake.client).may_list_quotas(user) is may
+    (write,) = fake.written
+    attributes = {"verb": "list", "group": "scheduling.x-k8s.io", "resource": "elasticquotas"}
+    assert (write.resource.plural, write.namespace) == ("subjectaccessreviews", "")
+    assert write.body == {"spec": {**asked, "resourceAttributes": attributes}}
+
+
+def test_requested_is_what_pods_ask_for_that_have_not_ended() -> None:
+    pods = [
+        make_pod(f"a/{uid}").uid(uid).requests(cpu=cpu).dict()
+        for uid, cpu in (("p", "1"), ("q", "2"), ("r", "4"))
+    ]
+    pods[2]["status"] = {"phase": "Succeeded"}
+    fake = FakeClient(pods=pods)
+    assert ClientReads(fake.client).requested("a") == {"cpu": 3000, "pods": 2}
+    assert [(plural, where) for plural, where, _ in fake.asked] == [("pods", "a")]
+    assert ClientReads(FakeClient().client).requested("a") == {}
+
+
+def test_kinds_that_are_not_served_have_no_objects() -> None:
+    flavor = {"resource": "nvidia.com/gpu", "nodeSelector": {"type": "hot"}}
+    odd = {"metadata": {"name": "odd"}, "spec": 5}
+    fake = FakeClient(
+        quotagroups=[{"metadata": {"name": "g"}, "spec": {}}, odd],
+        quotaflavors=[{"metadata": {"name": "f"}, "spec": flavor}, odd],
+    )
+    live = ClientReads(fake.client)
+    assert [group.name for group in live.quota_groups()] == ["g"]
+    assert [one.name for one in live.quota_flavors()] == ["f"]
+    everything = live.everything("a")
+    assert [group.name for group in everything.groups or ()] == ["g"]
+    assert [one.name for one in everything.flavors or ()] == ["f"]
+    fake.error = NotFound(404, "NotFound", "quotagroups")
+    assert live.quota_groups() == live.quota_flavors() == ()
+    fake.error = Forbidden(403, "Forbidden", "no")
+    for read in (live.quota_groups, live.quota_flavors):
+        with pytest.raises(Forbidden):
+            read()
+
+
+def test_every_large_read_is_one_of_few() -> None:
+    fake = SlowClient()
+    reads, ref = ClientReads(fake.client), GroupRef("PodGroup", "a", "g")
+    reading = [threading.Thread(target=reads.topologies) for _ in range(MOST_LARGE_LISTS)]
+    for thread in reading:
+        thread.start()
+        assert fake.lists_begun.acquire(timeout=60)
+    try:
+        for refused in (
+            lambda: reads.members(ref),
+            lambda: reads.group(ref),
+            lambda: reads.groups("a"),
+            lambda: reads.requested("a"),
+            lambda: reads.serves("volcano"),
+            reads.topologies,
+        ):
+            with pytest.raises(TooManyRequests) as refusal:
+                refused()
+            assert refusal.value.status == 429
+    finally:
+        fake.go.set()
+        for thread in reading:
+            thread.join(60)
+    assert reads.requested("a") == {}
+
+
+def test_an_optional_read_that_fails_has_no_result() -> None:
+    fake = FakeClient(namespaces=[namespace("a")])
+    for live, named in ((None, None), (ClientReads(fake.client), "a")):
+        found = OptionalReads(live).ask(lambda reads: reads.namespace("a"))
+        assert (found.name if found is not None else None) == named
+    fake.error = Forbidden(403, "Forbidden", "no")
+    assert OptionalReads(ClientReads(fake.client)).ask(lambda reads: reads.namespace("a")) is None
+    fake.error = ValueError("a fault of the code")
+    with pytest.raises(ValueError, match="a fault"):
+        OptionalReads(ClientReads(fake.client)).ask(lambda reads: reads.namespace("a"))
 
 
 # Ledgers
