@@ -52,6 +52,11 @@ class Node(ClusterObject, frozen=True, eq=False):
     images: tuple[tuple[str, int], ...]
 
 
+def ends_its_pods(node: Node | None) -> bool:
+    """Whether a node is there and, as far as its controller knows, has a kubelet that ends pods."""
+    return node is not None and all(taint.key != UNREACHABLE_TAINT_KEY for taint in node.taints)
+
+
 def _node_from(wire: _NodeWire) -> Node:
     """The typed node of a decoded object."""
     meta, spec, status = wire.metadata, wire.spec, wire.status

@@ -1,14 +1,14 @@
 """Pods that begin to leave within the limit, or no longer do, as time goes by and nodes come and go.
 
 Nobody ends a pod whose node is gone or unreachable: its room comes at no time that could be waited for,
-whatever its deletion says (`placed/departures.py` reads that).
+whatever its deletion says (`placed/departures.py` reads that). So it is evicted for nobody either.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from scheduler_core.model.node import UNREACHABLE_TAINT_KEY, Node
+from scheduler_core.model.node import Node, ends_its_pods
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.placed.departures import can_end_sooner
 from scheduler_core.state.placement import Placement
@@ -16,17 +16,21 @@ from scheduler_core.state.placement import Placement
 if TYPE_CHECKING:
     from scheduler_core.state.cluster import ClusterState
 
+# Pods may be evicted that could not be before.
+_MAY_GO: Final = EventKind.LOAN | EventKind.NOMINATION
 
-def ends_its_pods(node: Node | None) -> bool:
-    """Whether a node is there and, as far as its controller knows, has a kubelet that ends pods."""
-    return node is not None and all(taint.key != UNREACHABLE_TAINT_KEY for taint in node.taints)
+
+def can_end(state: ClusterState, uid: str) -> bool:
+    """Whether a pod holds a node that is there and whose kubelet reports, and which so ends pods."""
+    placement = state.placed.get(uid)
+    return placement is not None and bool(state.nodes.ends_pods[placement.slot])
 
 
 def follow(state: ClusterState, placement: Placement, now: float | None) -> None:
     """Mark a placed pod as leaving within the limit, or not, as it is seen at `now`."""
     pod, row = placement.pod, placement.row
     # A pod without a grace period was deleted by nobody yet.
-    there = pod.ending_grace is None or ends_its_pods(state.nodes.nodes[placement.slot])
+    there = pod.ending_grace is None or bool(state.nodes.ends_pods[placement.slot])
     if state.departures.leaves(pod, now) and there:
         state.leaves(placement)
         return
@@ -43,11 +47,18 @@ def depart(state: ClusterState, now: float) -> list[ClusterEvent]:
 
 
 def follow_node(state: ClusterState, slot: int, old: Node | None) -> list[ClusterEvent]:
-    """The events of pods that leave from now on, or no longer, since the node of a slot came or went."""
-    if ends_its_pods(old) == ends_its_pods(state.nodes.nodes[slot]):
+    """The events of pods that leave from now on, or no longer, since the node of a slot came or went.
+
+    Pods that run on a node that comes back may be evicted again.
+    """
+    back = bool(state.nodes.ends_pods[slot])
+    if ends_its_pods(old) == back:
         return []
     placements = [state.placed[uid] for uid in list(state.nodes.pods[slot])]
-    return [event for placement in placements for event in _review(state, placement, None)]
+    events = [event for placement in placements for event in _review(state, placement, None)]
+    if back and any(not placement.pod.terminating for placement in placements):
+        events.append(ClusterEvent(_MAY_GO))
+    return events
 
 
 def _review(state: ClusterState, placement: Placement, now: float | None) -> list[ClusterEvent]:
@@ -69,6 +80,5 @@ def ending_events(state: ClusterState, placement: Placement, *, was_going: bool)
     events = [ClusterEvent(EventKind.POD_UPDATE, pod=pod)]
     if was_going or state.table.late[row]:
         # Whoever waited for its room may take that of others; or it may be taken now, though it was in calm.
-        borrows = EventKind.LOAN | EventKind.NOMINATION
-        events.append(ClusterEvent(borrows, namespace=pod.namespace))
+        events.append(ClusterEvent(_MAY_GO, namespace=pod.namespace))
     return events

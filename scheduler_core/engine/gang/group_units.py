@@ -30,6 +30,7 @@ from scheduler_core.framework.preemption.loans import (
 from scheduler_core.model.groups.composite import is_composite_key
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.departing import can_end
 from scheduler_core.state.gangs.ranks import WITHIN_MINIMUM, running_rows
 from scheduler_core.state.placed.pods import PodTable
 
@@ -114,7 +115,8 @@ def _together(state: ClusterState, eligible: Bool, whole: Collection[str]) -> tu
     for key, gang in state.gangs.gangs.items():
         group = state.gangs.forest.taken_with(key) or (gang if key in whole else None)
         if group is not None:
-            rows = running_rows(state.gangs.members(key), state.placed, state.table)
+            there = (uid for uid in state.gangs.members(key) if can_end(state, uid))
+            rows = running_rows(there, state.placed, state.table)
             units.setdefault(group.key, []).extend(rows)
     for key, rows in units.items():
         if rows:

@@ -35,13 +35,14 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.quota.ledger import shift
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.departing import can_end
 from scheduler_core.state.trial import Trial
 from scheduler_core.topology.placer import GroupPlacement, Infeasible, can_place
 from scheduler_core.topology.preemption import Victim, choose_victims
 
 
 class _GangVictim(msgspec.Struct, frozen=True):
-    """A gang that may be evicted, with its members that hold a node and are not leaving."""
+    """A gang that may be evicted, with its members that hold a node, are not leaving, and can be ended."""
 
     victim: Victim
     pods: tuple[Pod, ...]
@@ -147,7 +148,7 @@ def _gangs_of_lower_priority(state: ClusterState, task: PlacementTask) -> list[_
         pods = tuple(
             pod
             for uid, pod in sorted(state.gangs.members(key).items())
-            if uid in state.placed and not state.table.ending[state.placed[uid].row]
+            if can_end(state, uid) and not state.table.ending[state.placed[uid].row]
         )
         exempt = quotas and _another_quota(state, gang.ref.namespace, first.namespace)
         if pods and key != task.gang.key and not exempt:

@@ -238,10 +238,13 @@ def of_borrowers(table: PodTable, borrowers: Borrowers) -> Bool:
 
 
 def available(state: ClusterState, pod: Pod) -> Bool:
-    """bool [rows]: placed pods that do not end and are not members of the pod's own group."""
+    """bool [rows]: placed pods that do not end and are not members of the pod's own group.
+
+    Without those of lost nodes: nobody would end them, so they would be evicted in vain.
+    """
     state.rank_members()
-    size = state.table.size
-    available: Bool = state.table.alive[:size] & ~state.table.ending[:size]
+    table, size = state.table, state.table.size
+    available: Bool = table.alive[:size] & ~table.ending[:size] & state.nodes.ends_pods[table.slot[:size]]
     ref = group_of(pod)
     for uid in state.gangs.members(ref.key) if ref is not None else ():
         sibling = state.placed.get(uid)

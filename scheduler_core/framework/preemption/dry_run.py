@@ -18,6 +18,7 @@ from scheduler_core.framework.preemption.loans import Loans
 from scheduler_core.model.groups.gang import Disruption
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.departing import can_end
 from scheduler_core.state.gangs.forest import Group
 from scheduler_core.state.gangs.ranks import running_rows
 from scheduler_core.state.trial import Trial
@@ -29,7 +30,8 @@ ReprieveUnit = list[list[Pod]]
 class DisruptedGang(NamedTuple):
     """A gang that an eviction disrupts as a whole.
 
-    `members` are its running members, most important first; `quorum` is how many of them go or stay together.
+    `members` are its running members that somebody can end, most important first; `quorum` is how many of
+    them go or stay together.
     """
 
     key: str
@@ -57,7 +59,9 @@ def disrupted_gangs(state: ClusterState, victims: Iterable[Pod]) -> list[Disrupt
         quorum = len(members) if whole is not None else gang.min_members
         if members and len(members) >= quorum > len(members) - count:
             unit = (whole or gang).key
-            found[unit] = DisruptedGang(unit, tuple(members), quorum)
+            # Members on lost nodes stay behind.
+            there = tuple(pod for pod in members if can_end(state, pod.uid))
+            found[unit] = DisruptedGang(unit, there, quorum - (len(members) - len(there)))
     return list(found.values())
 
 

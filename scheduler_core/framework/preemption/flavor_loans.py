@@ -18,6 +18,7 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import lendable, relevant
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.departing import can_end
 
 
 def guaranteed_flavors(state: ClusterState, quota: ElasticQuota) -> list[str]:
@@ -130,7 +131,7 @@ def _units(state: ClusterState, victims: Sequence[Pod]) -> dict[str, str]:
             continue
         if gang.key not in whole:
             whole[gang.key] = not any(
-                uid not in going and uid in state.placed and not state.table.ending[state.placed[uid].row]
+                uid not in going and can_end(state, uid) and not state.table.ending[state.placed[uid].row]
                 for uid in state.gangs.members(gang.key)
             )
         found[victim.uid] = gang.key if whole[gang.key] else victim.uid

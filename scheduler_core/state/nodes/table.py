@@ -16,7 +16,7 @@ from scheduler_core.arrays.growth import longer
 from scheduler_core.arrays.index import MOST_COUNTED, PODS_ROW, ResourceIndex
 from scheduler_core.arrays.intern import Interner, LabelColumn
 from scheduler_core.arrays.types import Bool, Float, Int32, Int64
-from scheduler_core.model.node import UNSCHEDULABLE_TAINT, Node
+from scheduler_core.model.node import UNSCHEDULABLE_TAINT, Node, ends_its_pods
 from scheduler_core.model.pods.affinity import Taint
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.nodes.flavors import NodeFlavors
@@ -41,6 +41,8 @@ class NodeTable:
         self.nonzero: Int64 = np.zeros((2, capacity), dtype=np.int64)  # [cpu|memory, capacity]
         self.alive: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
         self.unschedulable: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
+        # Whether the node is there and its kubelet reports.
+        self.ends_pods: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
         self.taint_set: Int32 = np.zeros(capacity, dtype=np.int32)  # [capacity]
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
@@ -115,6 +117,7 @@ class NodeTable:
         self.divisor = np.maximum(self.allocatable, 1).astype(np.float64)
         self.nonzero, self.alive = longer(self.nonzero, capacity), longer(self.alive, capacity)
         self.unschedulable = longer(self.unschedulable, capacity)
+        self.ends_pods = longer(self.ends_pods, capacity)
         self.taint_set = longer(self.taint_set, capacity)
         self._requested_cells, self._nonzero_cells = self.requested.data, self.nonzero.data
         for column in (*self._columns.values(), self._absent):
@@ -146,6 +149,7 @@ class NodeTable:
         self._set_allocatable(slot, allocatable)
         self.alive[slot] = bool(node.allocatable)
         self.unschedulable[slot] = node.unschedulable
+        self.ends_pods[slot] = ends_its_pods(node)
         taints = node.taints
         if node.unschedulable and UNSCHEDULABLE_TAINT not in taints:
             taints = (*taints, UNSCHEDULABLE_TAINT)
@@ -163,7 +167,7 @@ class NodeTable:
         if slot is None:
             return
         self.nodes[slot] = None
-        self.alive[slot] = False
+        self.alive[slot] = self.ends_pods[slot] = False
         self._set_allocatable(slot, 0)
         for column in self._columns.values():
             column.set(slot, None)

@@ -39,7 +39,8 @@ def whole_faults(view: View, found: Preemption) -> Iterator[Fault]:
         ):
             continue
         members = [pod for pod in view.members(group) if node_of(pod) and not finished(pod)]
-        left = [key(pod) for pod in members if not going(pod) and key(pod) not in found.gone]
+        there = [pod for pod in members if not going(pod) and view.evictable(pod)]
+        left = [key(pod) for pod in there if key(pod) not in found.gone]
         if left:
             yield Fault("evict-part", f"{found}: {sorted(left)} of {group} stay, and it goes as a whole")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from tests.support.worlds.endings import going, leaves, may_be_hurried
+from tests.support.worlds.endings import going, is_heard, leaves, may_be_hurried
 from tests.support.worlds.objects import SCHEDULER
 
 Raw = dict[str, Any]
@@ -243,8 +243,9 @@ class View:
         return leaves(pod, self.nodes.get(node_of(pod)), self.now)
 
     def evictable(self, pod: Raw) -> bool:
-        """Whether an eviction changes anything for a pod that holds a node."""
-        return not going(pod) or may_be_hurried(pod, self.nodes.get(node_of(pod)), self.now)
+        """Whether an eviction changes anything for a pod that holds a node; on a lost node it does not."""
+        node = self.nodes.get(node_of(pod))
+        return may_be_hurried(pod, node, self.now) if going(pod) else is_heard(node)
 
     def leaving(self) -> set[str]:
         """Pods (keys) that hold a node and are on their way out."""
