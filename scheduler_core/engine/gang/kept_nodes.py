@@ -20,6 +20,7 @@ from scheduler_core.engine.gang.plan import (
     EMPTY_PLAN,
     GangPlan,
     ending_on,
+    fits_after_leaving,
     kept_of,
     plan_by_ends,
     plan_of_kept_nodes,
@@ -128,7 +129,7 @@ class NodeKeeper:
                 # It says that its nodes are kept until it is tried again.
                 self._queue.activate(holder, now)
         if plan is not None:
-            self._keep(unit, plan, need, now)
+            self._keep(unit, members, plan, need, now)
         else:
             self._remove_nominations(unit)
 
@@ -240,8 +241,8 @@ class NodeKeeper:
         for uid in unit.pods:
             self._cycle.state.nominations.remove(uid)
 
-    def _keep(self, unit: QueuedUnit, plan: GangPlan, need: int, now: float) -> None:
-        if self._waits_for_victims(unit, plan):
+    def _keep(self, unit: QueuedUnit, members: Members, plan: GangPlan, need: int, now: float) -> None:
+        if self._waits_for_victims(unit, members, plan, need):
             return
         if plan.start > max(now, self.start if unit.key == self.kept_for else 0.0):
             self._activate_units_that_end_by(plan.start, unit, now)
@@ -251,21 +252,25 @@ class NodeKeeper:
             self._cycle.state.nominations.remove(uid)
         self._nominate(unit)
 
-    def _waits_for_victims(self, unit: QueuedUnit, plan: GangPlan) -> bool:
+    def _waits_for_victims(self, unit: QueuedUnit, members: Members, plan: GangPlan, need: int) -> bool:
         """Nominate the planned nodes with the right of earlier evictions, if their victims still leave.
 
-        A new process reads the same right from the conditions of these victims.
+        Only if the gang can start once they are gone. Else it would not wait for them: its next attempt would
+        take the nominations back, which wakes it again. A new process reads the same right from the
+        conditions of these victims.
         """
         state = self._cycle.state
         victims = leaving_for(state, list(unit.pods.values()))
-        if not victims:
+        if not victims or not fits_after_leaving(self._cycle, plan, members, need):
             return False
-        members = [
+        if not self._within_quota(members, need):
+            return False
+        nominated = [
             (unit.pods[item.pod.uid], state.nodes.names[item.slot], item.vector)
             for item in plan.members
             if item.pod.uid in unit.pods
         ]
-        state.nominations.put_gang(unit.key, members, victims, kept=False)
+        state.nominations.put_gang(unit.key, nominated, victims, kept=False)
         self.forget(unit.key)
         return True
 

@@ -90,6 +90,15 @@ def still_possible(cycle: PodCycle, plan: GangPlan, members: Members, need: int)
     return _will_do(cycle, plan, members, need, nodes.allocatable[:, : nodes.size])
 
 
+def fits_after_leaving(cycle: PodCycle, plan: GangPlan, members: Members, need: int) -> bool:
+    """Whether a plan has enough members, and its nodes have room for them once all leaving pods are gone."""
+    nodes, size = cycle.state.nodes, cycle.state.nodes.size
+    cycle.state.table.cover(len(cycle.state.index))
+    held = cycle.state.table.leaving_requests(size)[: len(nodes.allocatable)]
+    free = nodes.allocatable[:, :size] - nodes.requested[:, :size] + held
+    return _will_do(cycle, plan, members, need, free)
+
+
 def _will_do(cycle: PodCycle, plan: GangPlan, members: Members, need: int, limit: Int64) -> bool:
     """Whether a plan has enough members and they fit `limit`: int64 [R, N]."""
     waiting = {pod.uid for _, pod in members}

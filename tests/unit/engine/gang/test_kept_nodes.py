@@ -306,3 +306,38 @@ def test_a_gang_of_too_few_pods_keeps_not_even_what_it_evicted_for() -> None:
     assert gang.state.nominations.node_of("g0") == ""
     gang.scheduler.remove(gang.state.pods["v"], gang.now)
     assert placed(gang.step(later=20.0)) == {"s": "n0"}
+
+
+# Pods that end elsewhere
+
+
+def ending_for_the_gang(name: str, node: str, end: float) -> PodBuilder:
+    """A pod that was evicted for the gang g and ends at a moment."""
+    message = "preempted by a/g0 of PodGroup a/g (priority 0) for node n9"
+    reason = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    return (
+        make_pod(f"b/{name}")
+        .uid(name)
+        .requests(cpu=1)
+        .on(node)
+        .deleting(end)
+        .status(conditions=[{**reason, "message": message}])
+    )
+
+
+def test_a_gang_whose_victims_end_elsewhere_keeps_its_nodes_and_rests() -> None:
+    """It waits for other pods than these; its quota has room for it once, not twice."""
+    gang = GangScheduler([4, 4, 1], g=2)
+    gang.put(make_quota("a/quota").min(cpu=6))  # type: ignore[arg-type]
+    gang.put(
+        *(make_pod(f"b/r{number}").uid(f"r{number}").requests(cpu=4).on(f"n{number}") for number in (0, 1))
+    )
+    gang.put(ending_for_the_gang("v", "n2", gang.now + 2 * PATIENCE))
+    gang.put(member("g0", cpu=3), member("g1", cpu=3))
+    gang.step()
+    gang.now += PATIENCE
+    wake(gang)
+    assert {item.nominated for item in rejected(gang.step(20.0)).values()} == {"n0", "n1"}
+    assert [rejected(gang.step(20.0)) for _ in range(5)] == [{}] * 5
+    kept = [gang.state.nominations.get(name) for name in ("g0", "g1")]
+    assert [item.kept for item in kept if item is not None] == [True, True]
