@@ -205,8 +205,10 @@ def apportion(division: Division, expired: Expired) -> dict[int, int] | None:
     rule = division.rule
     if rule.contradictory:
         return None
-    if division.target == 0 or division.based.any():
+    if division.based.any():
         return _merge(division, division.tables, rule.exact, division.target, expired)
+    if division.target == 0:
+        return {}  # rules are about used parents
     if int(division.largest.sum()) < division.target:
         return None
     if rule.spread:

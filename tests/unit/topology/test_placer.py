@@ -257,3 +257,13 @@ def test_of_equal_units_the_first_by_name_is_taken_whatever_their_number_of_chil
         found = place(tree, slots, size, parse_rules(tree.levels, ""))
         assert isinstance(found, GroupPlacement)
         assert used(tree, found) == taken
+
+
+@pytest.mark.parametrize(
+    "text", ['{"rack": {"partitions": 2}}', '{"rack": {"partitions": 1}}', '{"node": {"partitions": 3}}']
+)
+def test_a_group_of_nobody_keeps_every_rule(text: str) -> None:
+    tree = build(("rack", "node"), (("r0", "n0"), ("r0", "n1"), ("r1", "n2"), ("r1", "n3"), ("r2", "n4")))
+    placed = place(tree, np.array([3, 3, 3, 0, 1]), 0, parse_rules(tree.levels, text))
+    assert isinstance(placed, GroupPlacement)
+    assert placed.added.tolist() == [0] * 5
