@@ -59,6 +59,8 @@ class NodeKeeper:
         self.kept_for = ""
         self._need = 0
         self._kept_plan = EMPTY_PLAN
+        # Whether its quota has room for the gang only when others have come to their deadlines.
+        self._quota_later = False
         # Pods that will have ended by the start; their room is not kept a second time.
         self._ending: set[str] = set()
         self._ending_rows: list[int] = []
@@ -216,10 +218,13 @@ class NodeKeeper:
             self.kept_for = ""
 
     def _lost_kept_nodes(self, holder: QueuedUnit, looks: bool) -> bool:
-        """Whether the gang can no longer start on its kept nodes; with `looks` the nodes are checked too."""
+        """Whether the gang can no longer start on its kept nodes; with `looks` the nodes are checked too.
+
+        A quota that has room later, by the plan, is looked at when the gang is tried again.
+        """
         members = self._members(holder.pods.values())
         lost = looks and not still_possible(self._cycle, self._kept_plan, members, self._need)
-        return lost or not self._within_quota(members, self._need)
+        return lost or not (self._quota_later or self._within_quota(members, self._need))
 
     def _cannot_start_after_victims(self, gang: QueuedUnit, nodes: Collection[str]) -> bool:
         """Whether a gang that waits for leaving pods would not fit its nominated nodes even without them.
@@ -247,6 +252,7 @@ class NodeKeeper:
         if plan.start > max(now, self.start if unit.key == self.kept_for else 0.0):
             self._activate_units_that_end_by(plan.start, unit, now)
         self.kept_for, self._need, self._kept_plan = unit.key, need, plan
+        self._quota_later = plan.start > now and not self._within_quota(members, need)
         planned = {member.pod.uid for member in plan.members}
         for uid in unit.pods.keys() - planned:
             self._cycle.state.nominations.remove(uid)

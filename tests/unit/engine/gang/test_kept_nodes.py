@@ -341,3 +341,20 @@ def test_a_gang_whose_victims_end_elsewhere_keeps_its_nodes_and_rests() -> None:
     assert [rejected(gang.step(20.0)) for _ in range(5)] == [{}] * 5
     kept = [gang.state.nominations.get(name) for name in ("g0", "g1")]
     assert [item.kept for item in kept if item is not None] == [True, True]
+
+
+@pytest.mark.parametrize("with_victim", [False, True])
+def test_a_gang_whose_quota_has_room_at_a_deadline_keeps_its_nodes_and_rests(with_victim: bool) -> None:
+    """Nodes have room now, or when a victim is gone; the quota has when a pod has come to its deadline."""
+    gang = GangScheduler([3, 3, 2], g=2)
+    gang.put(make_quota("a/quota").min(cpu=7).max(cpu=7))  # type: ignore[arg-type]
+    gang.put(limited("r", 2, 1000).on("n2").started(gang.now))
+    if with_victim:
+        gang.put(ending_for_the_gang("v", "n0", gang.now + 200))
+    gang.put(member("g0", cpu=3), member("g1", cpu=3))
+    assert {item.nominated for item in rejected(gang.step()).values()} == {"n0", "n1"}
+    assert [rejected(gang.step(20.0)) for _ in range(5)] == [{}] * 5
+    gang.scheduler.remove(gang.state.pods["r"], gang.now)
+    if with_victim:
+        gang.scheduler.remove(gang.state.pods["v"], gang.now)
+    assert set(placed(gang.step(20.0))) == {"g0", "g1"}
