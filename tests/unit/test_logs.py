@@ -59,6 +59,17 @@ def test_values_without_a_json_form_are_logged_as_text() -> None:
     assert json.loads(JsonFormatter().format(record("x", reason=ValueError("no"))))["reason"] == "no"
 
 
+@pytest.mark.parametrize(
+    ("verbosity", "level"),
+    [(-1, "WARNING"), (0, "WARNING"), (1, "INFO"), (3, "INFO"), (4, "DEBUG"), (9, "DEBUG")],
+)
+def test_the_scale_of_verbosity_is_that_of_klog(verbosity: int, level: str) -> None:
+    set_up(verbosity, "json")
+    assert logging.getLevelName(logging.root.level) == level
+    (handler,) = (handler for handler in logging.root.handlers if isinstance(handler, LineHandler))
+    assert isinstance(handler.formatter, JsonFormatter)
+
+
 @pytest.mark.parametrize("turn", ["first", "second"])
 def test_what_a_program_sets_up_in_one_test_is_not_seen_by_the_next(turn: str) -> None:
     assert not [handler for handler in logging.root.handlers if isinstance(handler, LineHandler)]

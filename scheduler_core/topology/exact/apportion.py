@@ -158,12 +158,12 @@ def search(division: Division, keep: Mask, exact: int | None, expired: Expired) 
 
 
 def _pair(tables: Table, keep: Mask, units: list[int], base: int, rest: int) -> dict[int, int] | None:
-    """The best two of the units, from all pairs at once: `base` pods each, and `rest` more together."""
+    """The best two of the units, from all pairs at once: `base` pods each, and `rest` more together.
+
+    The tables reach that far: each of the two takes at least what the largest unit cannot (`best_units`).
+    """
     costs = tables[:, units, base : base + rest + 1].copy()
     costs[0][~keep[units, base : base + rest + 1]] = INFEASIBLE
-    width = costs.shape[2]
-    if width <= rest:
-        costs = np.pad(costs, ((0, 0), (0, 0), (0, rest + 1 - width)), constant_values=INFEASIBLE)
     pairs = costs[:, :, None] + costs[:, None, :, ::-1]  # [words, first, second, extra of the first]
     pairs[0, ~np.tri(len(units), k=-1, dtype=np.bool_).T] = INFEASIBLE
     choice = first_smallest(pairs.reshape(len(pairs), -1))

@@ -96,6 +96,27 @@ def test_new_nodes_have_labels_and_capacity_of_their_model() -> None:
     assert found.starts[0].node.startswith("n0-new-")
 
 
+def test_new_nodes_take_names_that_are_free() -> None:
+    world = cluster(pod("one", 4, "n0"), pod("two", 6), pod("three", 6), most="64", nodes=1)
+    taken = {"kind": "Node", "metadata": {"name": "n0-new-2"}, "status": {"allocatable": {"cpu": "1"}}}
+    world.base.create(taken)
+    found = ask(world, lambda draft: add_nodes(draft, 2, "n0"))
+    assert found.supposed == ("2 more nodes like n0",)
+    assert sorted(item.node for item in found.starts) == ["n0-new-1", "n0-new-3"]
+    again = ask(world, lambda draft: add_nodes(draft, 1, "n0"), lambda draft: add_nodes(draft, 1, "n0"))
+    assert sorted(item.node for item in again.starts) == ["n0-new-1", "n0-new-3"]
+
+
+def test_who_is_evicted_anyway_is_told_only_of_each_run() -> None:
+    """A pod of more priority evicts one of less, with and without a new node that is too small."""
+    world = cluster(pod("low", 8, "n0"), pod("high", 8, priority=10), most="64", nodes=1)
+    small = {"kind": "Node", "metadata": {"name": "small"}, "status": {"allocatable": {"cpu": "1"}}}
+    found = ask(world, lambda draft: draft.put(small))
+    assert [item.pod for item in found.before.evicted] == ["a/low"]
+    assert [item.pod for item in found.after.evicted] == ["a/low"]
+    assert (found.evicted, found.spared) == ((), ())
+
+
 def test_a_drained_node_loses_its_pods_and_controllers_create_theirs_again() -> None:
     stays, moves, ends = pod("d", 1, "n0", "DaemonSet"), pod("j", 2, "n0", "Job"), pod("bare", 1, "n0")
     world = cluster(stays, moves, ends, most="64")

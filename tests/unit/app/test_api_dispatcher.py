@@ -336,6 +336,35 @@ def test_stopping_drops_what_was_not_sent() -> None:
     assert rig.reported == [], "nobody reads any more"
 
 
+class Busy(Binder):
+    """An extender that still has bindings to make, one fewer each time it is asked."""
+
+    left = 3
+
+    @property
+    def binding(self) -> int:  # type: ignore[override]
+        self.left = max(0, self.left - 1)
+        return self.left
+
+
+def test_stopping_waits_for_the_writes_that_were_sent_and_for_extenders() -> None:
+    busy = Busy()
+    Rig(Server(), busy).dispatcher.stop(60.0)
+    assert busy.left == 0
+    rig = Rig(Server(), Busy())
+    rig.backlog = 1
+    rig.dispatcher.stop(0.0)
+    assert rig.said == ["dropped"], "it does not wait longer than it may"
+
+
+def test_a_binding_for_an_extender_that_is_configured_no_more_is_written() -> None:
+    before, bind = Patch(PODS, "a", "x", {}), Bind("a", "p", "p", "n", by="http://x")
+    rig = Rig(Server())
+    rig.dispatcher.submit(Placed(PARSED, "n", "own", bind, pre_bind=(before,)))
+    assert rig.server.written == [before, bind]
+    assert (len(rig.dispatcher.accepted), rig.reported) == (1, [])
+
+
 def test_looking_again_says_only_what_is_news() -> None:
     rig = Rig(Server())
     waiting_times = Rejected(PARSED, "own", "Unschedulable", "0/1 nodes")

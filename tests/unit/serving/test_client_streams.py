@@ -37,6 +37,22 @@ def test_reads_are_those_of_the_standard_reader_however_the_bytes_come(
         assert mine.bytes_read == theirs.tell()
 
 
+@given(PIECES, st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))
+def test_what_is_given_back_is_read_and_counted_again(
+    pieces: list[bytes], calls: list[tuple[int, int]]
+) -> None:
+    mine, theirs = ClientReader(Said(pieces)), io.BytesIO(b"".join(pieces))
+    for size, back in calls:
+        part = mine.receive(size)
+        assert len(part) <= size
+        assert part == theirs.read(len(part))
+        given_back = min(back, len(part))
+        mine.unread(given_back)
+        theirs.seek(-given_back, io.SEEK_CUR)
+        assert mine.bytes_read == theirs.tell()
+    assert mine.read() == theirs.read()
+
+
 @given(PIECES)
 def test_data_received_after_a_line_is_reported(pieces: list[bytes]) -> None:
     reader = ClientReader(Said(pieces))

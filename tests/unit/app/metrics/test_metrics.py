@@ -178,3 +178,22 @@ def test_gauges_come_from_a_sample_and_are_missing_without_one() -> None:
     silent = SchedulerMetrics("1")
     silent.add(SampledMetrics(lambda: None))
     assert "scheduler_pending_pods" not in text(silent)
+
+
+def test_every_family_says_what_it_is() -> None:
+    found = dict(re.findall(r"^# HELP ([a-z0-9_]+) (.*)$", text(with_everything()), re.M))
+    told = {
+        name: what
+        for name, what in found.items()
+        if name.startswith("muster_") and not name.endswith("_created")
+    }
+    assert all(told.values())
+    assert sorted(set(told.values())) == sorted(told.values()), "each says something else"
+
+
+def test_objects_that_could_not_be_parsed_count_by_kind() -> None:
+    metrics = with_everything()
+    for kind in ("Pod", "", "Pod"):
+        metrics.malformed(kind)
+    found = re.findall(r'^(muster_malformed\w+_total)\{kind="(\w+)"\} (\S+)$', text(metrics), re.M)
+    assert sorted((kind, count) for _, kind, count in found) == [("Pod", "2.0"), ("unknown", "1.0")]

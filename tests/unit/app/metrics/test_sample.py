@@ -29,6 +29,18 @@ def test_shares_and_entitlements() -> None:
     assert found == {"a": 8.0, "b": 4.0, "c": 0.0}
 
 
+def test_the_cache_counts_what_is_there() -> None:
+    bare = node("n3", 4)
+    bare["status"]["allocatable"] = {}
+    simulation = cluster(node("n1", 4), node("n2", 4), bare, pod("a", "p", 1, at="n1"), pod("a", "q", 1))
+    sample = take_sample(simulation.scheduler, 0.0)
+    assert sample.cache == {"nodes": 3.0, "pods": 1.0, "assumed_pods": 0.0}
+    assert sample.nodes_without_allocatable == 1
+    assert sample.pending["active"] == 1.0
+    simulation.delete({"kind": "Node", "metadata": {"name": "n2"}})
+    assert take_sample(simulation.scheduler, 0.0).cache["nodes"] == 2.0
+
+
 def test_gangs_by_the_phase_that_they_show() -> None:
     pending = {**group("g", 2), "status": {"phase": "Pending"}}
     also = {**group("h", 2), "status": {"phase": "Pending"}}

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_core.kube.http.response_parser import ProtocolError, ResponseParser, plain_success
+from scheduler_core.kube.http.response_parser import (
+    ProtocolError,
+    ResponseParser,
+    plain_success,
+    retry_after_seconds,
+)
 from tests.support.portions import portions
 
 SIZED = b'HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"a":1}'
@@ -130,3 +135,26 @@ def test_where_a_glance_says_success_reading_says_it_too(start: int, put: bytes,
         found = slowly.feed(sent[size - 1 : size])
         assert found is not None
         assert (found[0].status // 100, found[1]) == (2, True)
+
+
+RETRY_AFTER: list[tuple[str, str | bytes, float | None]] = [
+    ("seconds", "3", 3.0),
+    ("as bytes", b"30", 30.0),
+    ("none", "0", 0.0),
+    ("the longest", "999999", 999999.0),
+    ("too long", "1000000", None),
+    ("nothing", "", None),
+    ("a fraction", "1.5", None),
+    ("a sign", "-1", None),
+    ("a date", "Fri, 31 Dec 1999 23:59:59 GMT", None),
+    ("digits of another script", "\u0663", None),
+    ("a digit that is no number", "\u00b2", None),
+    ("bytes that are no ASCII", b"\xb2", None),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [case[1:] for case in RETRY_AFTER], ids=[case[0] for case in RETRY_AFTER]
+)
+def test_retry_after_is_whole_seconds_or_ignored(text: str | bytes, seconds: float | None) -> None:
+    assert retry_after_seconds(text) == seconds

@@ -112,3 +112,12 @@ def test_an_event_of_a_cluster_scoped_object_lives_in_default_and_long_names_fit
     assert write.namespace == "default"
     assert len(write.body["metadata"]["name"]) == 253
     assert (len(write.body["reason"]), len(write.body["reportingInstance"])) == (128, 128)
+
+
+def test_what_could_not_be_told_is_due_again_even_if_its_series_is_unknown() -> None:
+    correlator = EventCorrelator()
+    correlator.postpone(occurrence(5.0, note="lost"))
+    ((again, _),) = correlator.due(5.0)
+    assert isinstance(again, Create)
+    assert (again.body["note"], again.body["eventTime"]) == ("lost", "1970-01-01T00:00:05.000000Z")
+    assert correlator.due(10_000.0) == []
