@@ -12,16 +12,16 @@ nominated node itself all filters run (`engine.evaluate`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final
 
 from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.framework.nominations.covered_nominations import covered_nominations, unit_of
 from scheduler_core.framework.nominations.nominated_sums import own_nominated, stays_within_min
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.ledger import charged, less, shift
+from scheduler_core.quota.ledger import charged
 from scheduler_core.quota.policy import charge_within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.neighbours.affinity_index import wide_repelling
@@ -35,7 +35,7 @@ def _nominee_guaranteed(state: ClusterState, nominee: Nomination) -> bool:
     quota = state.ledger.quota_of(nominee.pod.namespace)
     if quota is None:
         return False
-    known = _guaranteed(state, quota).get(_unit(nominee))
+    known = covered_nominations(state, quota).get(unit_of(nominee))
     if known is not None:
         return known
     if not nominee.group:
@@ -43,44 +43,6 @@ def _nominee_guaranteed(state: ClusterState, nominee: Nomination) -> bool:
     charge = state.nominations.sums.get(nominee.rights)
     first = state.nominations.first(nominee.rights) if charge is not None else nominee
     return charge_within_min(state.ledger, quota, charge or _NOTHING, own_nominated(state, first.pod))
-
-
-def _unit(nominee: Nomination) -> str | NominationRights:
-    """What starts together: a pod (uid), or nominated members of a group with equal rights."""
-    return nominee.rights if nominee.group else nominee.pod.uid
-
-
-def _guaranteed(state: ClusterState, quota: ElasticQuota) -> Mapping[str | NominationRights, bool]:
-    """Whether the nominated units of a quota stay within its min.
-
-    In their order, beside those before them that stay within it: others only borrow, and take no guarantee
-    from those after them. So a right that others must give way to does not come and go with a nomination that
-    itself gives way to others: the two would follow each other without end. Pods for which nodes are merely
-    kept, and single pods of gangs, are left out. Kept while nothing changes.
-    """
-    cache = state.nominations.cache(state.ledger.version)
-    key = (_guaranteed, quota.namespace)
-    known: dict[str | NominationRights, bool] | None = cache.get(key)
-    if known is None:
-        known = cache[key] = {}
-        ahead, siblings = dict[str, int](), dict[str, dict[str, int]]()
-        for item in sorted(_of_quota(state, quota), key=lambda item: item.rank):
-            unit, charge = _unit(item), charged(item.charge)
-            if unit not in known:
-                whole = charged(state.nominations.sums[item.rights]) if item.group else charge
-                before = less(ahead, siblings.get(item.group, _NOTHING)) if item.group else ahead
-                known[unit] = charge_within_min(state.ledger, quota, whole, before)
-            if known[unit]:
-                shift(ahead, charge)
-                if item.group:
-                    shift(siblings.setdefault(item.group, {}), charge)
-    return known
-
-
-def _of_quota(state: ClusterState, quota: ElasticQuota) -> Iterator[Nomination]:
-    """The nominated pods of a quota that wait alone or, as a group, together."""
-    chosen = state.nominations.waiting(lambda rights: rights.namespace == quota.namespace and not rights.kept)
-    return (item for item in chosen if item.group or not state.gangs.unit_of(item.pod))
 
 
 class Precedence:
@@ -112,11 +74,17 @@ class Precedence:
         )
 
     def pod_goes_first(self, nominee: Nomination) -> bool:
-        """Whether the pod goes before a nominated pod, on every node."""
+        """Whether the pod goes before a nominated pod, on every node.
+
+        A more important pod that would borrow does not pass one that stays within the min of their quota: the
+        borrower's place is behind that of other quotas' guarantees, which the other one goes before.
+        """
         rights = nominee.rights
-        return self.pod_may_go_first(rights) and (
-            rights.kept or self._among_own(rights) or not self._guaranteed_too(nominee)
-        )
+        if not self.pod_may_go_first(rights) or rights.kept or (rights.group and rights.group == self._group):
+            return self.pod_may_go_first(rights)
+        if self._among_own(rights):
+            return self._quota is None or self._is_guaranteed or not self._guaranteed_too(nominee)
+        return not self._guaranteed_too(nominee)
 
     def pod_may_go_first(self, rights: NominationRights) -> bool:
         """Whether the pod may go before some nominated pods with these rights."""
@@ -134,7 +102,7 @@ class Precedence:
         """Whether a nominated pod has the same right: within its min, or more important without quota."""
         if self._state.ledger.quota_of(nominee.pod.namespace) is None:
             return nominee.rights.priority > self._pod.priority
-        key = _unit(nominee)
+        key = unit_of(nominee)
         if key not in self._known:
             self._known[key] = _nominee_guaranteed(self._state, nominee)
         return self._known[key]
@@ -170,6 +138,11 @@ class Precedence:
 
     def _after(self, nominee: Nomination, own: Nomination) -> bool:
         """Whether the pod, itself nominated, goes after a nominated pod that it does not go before."""
+        evicted = not (nominee.kept or own.kept)
+        if evicted and self._quota is not None and self._among_own(nominee.rights):
+            theirs = self._guaranteed_too(nominee)
+            if theirs != self._is_guaranteed:
+                return theirs
         elsewhere = nominee.kept == own.kept and not self._among_own(nominee.rights)
         matters = self._quota is None and self._pod.priority > nominee.rights.priority
         if elsewhere and not (self._is_guaranteed or matters) and self._guaranteed_too(nominee):

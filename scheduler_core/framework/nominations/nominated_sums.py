@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from scheduler_core.framework.nominations.covered_nominations import covered_behind
 from scheduler_core.framework.nominations.waiting_nominations import NOBODY_LEAVES, waiting_nominations
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
@@ -15,6 +16,7 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nomination import Nomination, NominationRights
 
 _NOTHING: Final[ResourceList] = {}
+_NOBODY: Final = frozenset[str]()
 _NO_QUOTAS: Final[Mapping[str, ResourceList]] = {}
 
 
@@ -29,11 +31,16 @@ def nominated_requests(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """(own quota, all quotas): what nominated pods that take precedence will use.
 
+    Of its own quota, those after it that stay within its min count, too, unless the pod does so as well.
     `beside` is further use of the pod's quota, by pods that do not take precedence. `guaranteed` treats the
     pod as within its min. With `without_kept`, pods for which nodes are merely kept do not count; with
     `without_waiting`, pods that wait for leaving pods (`waiting_nominations`).
     """
     own = own_nominated(state, pod, without_kept=without_kept, without_waiting=without_waiting)
+    if len(state.nominations) and not (guaranteed or stays_within_min(state, pod, own)):
+        shift(
+            own, covered_behind(state, pod, waiting_nominations(state).uids if without_waiting else _NOBODY)
+        )
     shift(own, beside)
     total = dict(own)
     others, by_namespace = _of_others(

@@ -136,6 +136,17 @@ def test_who_would_only_borrow_takes_no_guarantee_from_those_after_it() -> None:
     assert room(state, pod("a/p", 3)) == [0, 4], "and its right is the same without it"
 
 
+def test_a_more_important_pod_that_would_borrow_does_not_pass_one_within_the_min() -> None:
+    state = cluster(c=4)
+    nominate(state, pod("c/within", 3, priority=0))
+    borrows, fits = pod("c/borrows", 5, priority=9), pod("c/fits", 4, priority=9)
+    assert (sums(state, borrows), room(state, borrows)) == ((3, 3), [0, 3])
+    assert (sums(state, fits), room(state, fits)) == ((0, 0), [0, 0])
+    nominate(state, borrows)
+    assert room(state, borrows) == [0, 3], "nominated as well, it goes after it"
+    assert room(state, pod("c/within", 3, priority=0)) == [0, 0]
+
+
 def test_of_two_that_wait_for_one_node_one_goes_first_and_always_the_same() -> None:
     state = cluster(a=9, b=9)
     nominate(state, pod("a/first"))

@@ -99,6 +99,22 @@ class Given:
             first = [item for item in first if not item.kept and item.rank < asking.rank]
         return first
 
+    def covered_behind(self) -> list[Nominee]:
+        """Those of the pod's quota after it that stay within its min, unless the pod does."""
+        asking = self.asking
+        if asking.namespace not in self.mins or self.guaranteed:
+            return []
+        nominated = self.itself and not asking.kept
+        return [
+            item
+            for item in self.nominees
+            if item.namespace == asking.namespace
+            and not item.kept
+            and not (item.group and item.group == asking.group)
+            and (asking.rank < item.rank if nominated else item.priority < asking.priority)
+            and self.waits_within(item)
+        ]
+
     def total_of(self, items: list[Nominee], r: int) -> int:
         return sum(item.sizes[r] for item in items)
 
@@ -157,7 +173,7 @@ class Given:
 
     def everybody(self, r: int) -> int:
         """What all that go first will use, of every quota."""
-        total = self.total_of(self.own(), r)
+        total = self.total_of([*self.own(), *self.covered_behind()], r)
         guaranteed = self.guaranteed
         for name in self.mins:
             if name == self.asking.namespace:
@@ -181,7 +197,8 @@ class Given:
             return False
         neither = item.namespace not in self.mins and asking.namespace not in self.mins
         if item.namespace == asking.namespace or neither:
-            if item.priority < asking.priority:
+            covered = not neither and not item.kept and not self.asks_within and self.waits_within(item)
+            if item.priority < asking.priority and not covered:
                 return False
         elif self.asks_within and (item.kept or not (self.waits_within(item) or self.matters(item, asking))):
             return False
@@ -194,6 +211,8 @@ class Given:
             return True
         if item.kept != asking.kept:
             return asking.kept
+        if not (neither or others or item.kept) and theirs != own:
+            return theirs
         return item.rank < asking.rank
 
 
@@ -235,7 +254,7 @@ def test_sums_and_rooms_are_those_of_all_that_go_first(seed: int) -> None:
     units = [state.vector(make_pod("x/x").requests(**{name: 1}).obj()) for name in NAMES]
     for r, name in enumerate(NAMES):
         unit = int(units[r].max())
-        assert own.get(name, 0) == unit * given.total_of(given.own(), r), told
+        assert own.get(name, 0) == unit * given.total_of([*given.own(), *given.covered_behind()], r), told
         assert total.get(name, 0) == unit * given.everybody(r), told
         row = state.index.row(name)
         assert row is not None
