@@ -21,6 +21,7 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.status import SUCCESS, Bits
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.timestamps import parse_time
 from scheduler_core.model.writes import Bind
 from scheduler_core.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_core.plugins.node_ports import NodePorts
@@ -174,9 +175,17 @@ def phased(made: Raw, phase: str = "Succeeded") -> Raw:
     return {**made, "status": {"phase": phase}}
 
 
+ENDS: Final = "2026-01-01T00:00:00Z"
+
+
 def leaving(made: Raw) -> Raw:
-    left: Raw = merge_patch(made, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    left: Raw = merge_patch(made, {"metadata": {"deletionTimestamp": ENDS}})
     return left
+
+
+def view_of(objects: Iterable[Raw]) -> View:
+    """The objects at the moment at which `leaving` pods end."""
+    return View(objects, parse_time(ENDS))
 
 
 def checks(faults: Iterable[Fault]) -> set[str]:
@@ -259,7 +268,7 @@ BINDINGS: list[tuple[str, list[Raw], Raw, set[str]]] = [
     ("objects", "bound", "expected"), [c[1:] for c in BINDINGS], ids=[c[0] for c in BINDINGS]
 )
 def test_bindings_are_judged(objects: list[Raw], bound: Raw, expected: set[str]) -> None:
-    assert checks(binding_faults(View([*objects, bound]), bound, "n1")) == expected
+    assert checks(binding_faults(view_of([*objects, bound]), bound, "n1")) == expected
 
 
 GROUP = make.group("incubator", "a", "g", 2)
@@ -274,13 +283,13 @@ GANGS: list[tuple[str, list[Raw], set[str]]] = [
 
 @pytest.mark.parametrize(("objects", "expected"), [c[1:] for c in GANGS], ids=[c[0] for c in GANGS])
 def test_starts_of_gangs_are_judged(objects: list[Raw], expected: set[str]) -> None:
-    assert checks(gang_faults(View([node(), *objects]), "a/g incubator")) == expected
+    assert checks(gang_faults(view_of([node(), *objects]), "a/g incubator")) == expected
 
 
 def test_a_group_of_exact_size_is_not_exceeded() -> None:
     group = make.group("config", "a", "g", 1)
     members = [member(pod(name, on="n1"), dialect="config") for name in "pq"]
-    assert checks(gang_faults(View([node(), group, *members]), "a/g config")) == {"gang-size"}
+    assert checks(gang_faults(view_of([node(), group, *members]), "a/g config")) == {"gang-size"}
 
 
 LOW = make.quota("a", {"cpu": "2"}, {})
@@ -444,7 +453,7 @@ PREEMPTIONS: list[tuple[str, list[Raw], list[str], list[str], set[str]]] = [
 def test_preemptions_are_judged(
     objects: list[Raw], pods: Sequence[str], victims: Sequence[str], expected: set[str]
 ) -> None:
-    view = View([node(), *objects])
+    view = view_of([node(), *objects])
 
     def named(names: Sequence[str]) -> tuple[Raw, ...]:
         keys = [name if "/" in name else f"a/{name}" for name in names]
@@ -517,16 +526,16 @@ WAITERS: list[tuple[str, list[Raw], set[str]]] = [
 @pytest.mark.parametrize(("objects", "expected"), [c[1:] for c in WAITERS], ids=[c[0] for c in WAITERS])
 def test_those_who_wait_are_judged(objects: list[Raw], expected: set[str]) -> None:
     nodes = [] if any(item["metadata"]["name"] == "n1" for item in objects) else [node()]
-    view = View([*nodes, *objects])
+    view = view_of([*nodes, *objects])
     told = {pod["metadata"]["uid"]: nominated(pod) for pod in view.pods}
     nominations = rest.nomination_faults(view, told.__getitem__)
     assert checks([*rest.waiting_faults(view), *rest.missed_faults(view), *nominations]) == expected
 
 
 def test_a_node_that_is_kept_in_secret_is_told() -> None:
-    view = View([node(), pod("p", "5")])
+    view = view_of([node(), pod("p", "5")])
     assert checks(rest.nomination_faults(view, lambda uid: "n1")) == {"nominated-hidden"}
-    view = View([node(), kept(pod("p", "5"), "n1")])
+    view = view_of([node(), kept(pod("p", "5"), "n1")])
     assert checks(rest.nomination_faults(view, lambda uid: "")) == {"nominated-hidden"}
 
 
@@ -534,9 +543,9 @@ def test_counts_are_judged() -> None:
     quota = {**LOW, "status": {"used": {"cpu": "1"}}}
     group = {**GROUP, "status": {"admitted": 1, "running": 1}}
     right = [node(), quota, group, member(pod("p", on="n1"))]
-    assert checks(rest.count_faults(View(right))) == set()
+    assert checks(rest.count_faults(view_of(right))) == set()
     more = [*right, member(pod("q", on="n1"))]
-    assert checks(rest.count_faults(View(more))) == {"status-quota", "status-group"}
+    assert checks(rest.count_faults(view_of(more))) == {"status-quota", "status-group"}
 
 
 # The player, with a scheduler that does what it is told
