@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
 
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import ALL_RESOURCES, PODS, Aggregate
@@ -22,9 +21,10 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.account import NO_ACCOUNT, Account
 from scheduler_core.quota.flavor_costs import FlavorCosts
 from scheduler_core.quota.group_accounts import NO_GROUPS, Ancestors, GroupAccounts
-from scheduler_core.quota.use_sums import Share, UseSums
+from scheduler_core.quota.use_sums import UseSums
 
 
 class LedgerError(MusterError):
@@ -35,64 +35,6 @@ class LedgerError(MusterError):
         self.uid = uid
         self.problem = problem
         super().__init__(namespace, uid, problem)
-
-
-class Account:
-    """The use of one namespace, and its quotas (oldest first).
-
-    `leaving` and `unplaced` are the parts of `used` that are on their way out, and that are charged for pods
-    without a node. `groups` are the groups above the quota that binds, the nearest first.
-    """
-
-    __slots__ = (
-        *("charges", "groups", "known", "leaving", "leaving_uids", "namespace"),
-        *("quotas", "unplaced", "unplaced_uids", "used"),
-    )
-
-    def __init__(self, namespace: str) -> None:
-        self.namespace = namespace
-        self.charges: dict[str, ResourceList] = {}
-        self.groups: Ancestors = NO_GROUPS
-        self.leaving: dict[str, int] = {}
-        self.unplaced: dict[str, int] = {}
-        # Values derived from use and quotas, until one of them changes.
-        self.known: dict[tuple[str, bool], dict[str, int]] = {}
-        self.leaving_uids: set[str] = set()
-        self.unplaced_uids: set[str] = set()
-        self.quotas: list[ElasticQuota] = []
-        self.used: dict[str, int] = {}
-
-    @property
-    def quota(self) -> ElasticQuota | None:
-        """The quota that binds."""
-        return self.quotas[0] if self.quotas else None
-
-    @property
-    def plain(self) -> bool:
-        """Whether all charged pods have a node and none is on its way out."""
-        return not (self.leaving_uids or self.unplaced_uids)
-
-    def share(self, quota: ElasticQuota, name: str) -> Share:
-        """The share of the quota in the sums over all quotas, for one resource."""
-        used, stays = self.used.get(name, 0), self.used.get(name, 0) - self.leaving.get(name, 0)
-        counted = self.counts(quota, name, used)
-        return Share(
-            counted,
-            counted - self.counts(quota, name, stays),
-            counted - self.counts(quota, name, used, guaranteed=True),
-            counted - self.counts(quota, name, stays, guaranteed=True),
-        )
-
-    def counts(self, quota: ElasticQuota, name: str, used: int, *, guaranteed: bool = False) -> int:
-        """The part of a use that counts for others; `guaranteed`: for pods that stay within their min."""
-        found = min(used, quota.max.get(name, used))
-        if not guaranteed:
-            return found
-        return min(found, max(used - self.unplaced.get(name, 0), quota.min.get(name, 0)))
-
-
-# Stands for namespaces without quotas and charges; never written to.
-_UNKNOWN: Final = Account("")
 
 
 def charged(requests: ResourceList) -> dict[str, int]:
@@ -106,7 +48,7 @@ class QuotaLedger:
     `total_used[r]` runs over namespaces that have a quota, `total_min[r]` over the children of the root: the
     groups without a parent, and the quotas without a group. A resource is in `total_min` exactly if one of
     them names it in `min`; others are outside the aggregate rule. What a
-    quota uses above its max is not in `total_used`. `total_leaving` and `total_unplaced` are parts of it, and
+    quota uses above its max is not in `total_used`. `total_leaving` and `total_fixed` are parts of it, and
     `total_both` is the part that ends with either (see `Share`). `unguaranteed` are the parts of these four
     that quotas use which guarantee nothing of the resource. `aggregate` says how the rules read the sums
     (`scheduler_core.quota.aggregate`); no sum depends on it. `borrowing` are the rules among borrowers,
@@ -124,7 +66,7 @@ class QuotaLedger:
         self._min_named: dict[str, int] = {}
         self.total_min: dict[str, int] = self._flat_min
         self._sums = UseSums()
-        self.total_used, self.total_leaving, self.total_unplaced, self.total_both = self._sums.parts
+        self.total_used, self.total_leaving, self.total_fixed, self.total_both = self._sums.parts
         self.unguaranteed = self._sums.unguaranteed
         self.version = 0
         # Grows when the quota that binds in a namespace changes in more than its status.
@@ -234,15 +176,15 @@ class QuotaLedger:
 
     def groups_above(self, namespace: str) -> Ancestors:
         """The groups above the quota of a namespace, the nearest first."""
-        return self._accounts.get(namespace, _UNKNOWN).groups
+        return self._accounts.get(namespace, NO_ACCOUNT).groups
 
     def quota_of(self, namespace: str) -> ElasticQuota | None:
         """The quota that binds in the namespace, or None."""
-        return self._accounts.get(namespace, _UNKNOWN).quota
+        return self._accounts.get(namespace, NO_ACCOUNT).quota
 
     def shadowed(self, namespace: str) -> list[ElasticQuota]:
         """Quotas of the namespace that do not bind because an older one does."""
-        return self._accounts.get(namespace, _UNKNOWN).quotas[1:]
+        return self._accounts.get(namespace, NO_ACCOUNT).quotas[1:]
 
     def quotas(self) -> Iterator[ElasticQuota]:
         """All binding quotas, in the order in which their namespaces became known."""
@@ -303,6 +245,7 @@ class QuotaLedger:
             del account.charges[uid]
             return
         self._leave(account, uid, -1)
+        self._strand(account, uid, -1)
         self._move(account, account.charges.pop(uid), -1)
 
     def mark_leaving(self, namespace: str, uid: str) -> None:
@@ -311,6 +254,7 @@ class QuotaLedger:
         Idempotent; does nothing for a pod without a node."""
         account = self._accounts.get(namespace)
         if account is not None and uid in account.charges:
+            self._strand(account, uid, -1)
             self._leave(account, uid, +1)
 
     def mark_staying(self, namespace: str, uid: str) -> None:
@@ -322,20 +266,42 @@ class QuotaLedger:
     def _leave(self, account: Account, uid: str, sign: int) -> None:
         if (uid in account.leaving_uids) == (sign > 0) or uid in account.unplaced_uids:
             return
-        amounts = charged(account.charges[uid])
-        self._count(account, amounts, -1)
-        (account.leaving_uids.add if sign > 0 else account.leaving_uids.discard)(uid)
-        shift(account.leaving, amounts, sign)
-        self._count(account, amounts, +1)
+        self._mark(account, uid, account.leaving_uids, account.leaving, sign)
+
+    def mark_stranded(self, namespace: str, uid: str, *, stranded: bool) -> None:
+        """Say whether the node of a charged pod is lost, so that no eviction gives its charge back.
+
+        Idempotent; does nothing for a pod without a node, or one that is on its way out."""
+        account = self._accounts.get(namespace)
+        if account is not None and uid in account.charges:
+            self._strand(account, uid, +1 if stranded else -1)
+
+    def _strand(self, account: Account, uid: str, sign: int) -> None:
+        marked_otherwise = uid in account.leaving_uids or uid in account.unplaced_uids
+        if (uid in account.stranded_uids) == (sign > 0) or marked_otherwise:
+            return
+        self._mark(account, uid, account.stranded_uids, account.fixed, sign)
+
+    def is_stranded(self, namespace: str, uid: str) -> bool:
+        """Whether the pod counts, and its node is lost."""
+        return uid in self._accounts.get(namespace, NO_ACCOUNT).stranded_uids
+
+    def _mark(self, account: Account, uid: str, marked: set[str], amounts: dict[str, int], sign: int) -> None:
+        """Add a charged pod to the marked ones and to their amounts (+1), or take it out (-1)."""
+        charge = charged(account.charges[uid])
+        self._count(account, charge, -1)
+        (marked.add if sign > 0 else marked.discard)(uid)
+        shift(amounts, charge, sign)
+        self._count(account, charge, +1)
         self._changed(account)
 
     def is_leaving(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts and is on its way out."""
-        return uid in self._accounts.get(namespace, _UNKNOWN).leaving_uids
+        return uid in self._accounts.get(namespace, NO_ACCOUNT).leaving_uids
 
     def leaving(self, namespace: str) -> ResourceList:
         """The part of `used` that belongs to pods on their way out. Read only."""
-        return self._accounts.get(namespace, _UNKNOWN).leaving
+        return self._accounts.get(namespace, NO_ACCOUNT).leaving
 
     def _move(self, account: Account, requests: ResourceList, sign: int) -> None:
         if not account.plain:
@@ -371,18 +337,18 @@ class QuotaLedger:
         amounts = charged(account.charges[uid])
         self._count(account, amounts, -1)
         (account.unplaced_uids.add if sign > 0 else account.unplaced_uids.discard)(uid)
-        shift(account.unplaced, amounts, sign)
+        shift(account.fixed, amounts, sign)
         shift(account.used, amounts, sign)
         self._count(account, amounts, +1)
         self._changed(account)
 
     def is_unplaced(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts without a node."""
-        return uid in self._accounts.get(namespace, _UNKNOWN).unplaced_uids
+        return uid in self._accounts.get(namespace, NO_ACCOUNT).unplaced_uids
 
-    def unplaced(self, namespace: str) -> ResourceList:
-        """The part of `used` that belongs to pods without a node. Read only."""
-        return self._accounts.get(namespace, _UNKNOWN).unplaced
+    def fixed(self, namespace: str) -> ResourceList:
+        """The part of `used` of pods without a node and of stranded pods. Read only."""
+        return self._accounts.get(namespace, NO_ACCOUNT).fixed
 
     def unplaced_pods(self) -> Iterator[tuple[str, str]]:
         """Namespace and uid of the pods that count without a node."""
@@ -390,11 +356,11 @@ class QuotaLedger:
 
     def is_charged(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts in its namespace."""
-        return uid in self._accounts.get(namespace, _UNKNOWN).charges
+        return uid in self._accounts.get(namespace, NO_ACCOUNT).charges
 
     def used(self, namespace: str) -> ResourceList:
         """The use of a namespace by charged pods, per resource. Read only; resources at 0 may be absent."""
-        return self._accounts.get(namespace, _UNKNOWN).used
+        return self._accounts.get(namespace, NO_ACCOUNT).used
 
     def in_use(
         self, *, after_leaving: bool = False, guaranteed: bool = False, guaranteeing: bool = False
@@ -402,14 +368,14 @@ class QuotaLedger:
         """The use of all quotas together, each at most its max. Read only.
 
         With `after_leaving`, pods on their way out do not count. With `guaranteed` (for a pod that stays
-        within its min), pods without a node count only up to the min of their quota: they cannot be evicted,
-        so they must not keep another quota from its min. With `guaranteeing`, of each resource only the use
-        of quotas that guarantee some of it.
+        within its min), pods without a node and stranded pods count only up to the min of their quota: they
+        cannot be evicted, so they must not keep another quota from its min. With `guaranteeing`, of each
+        resource only the use of quotas that guarantee some of it.
         """
         part = 2 * guaranteed + after_leaving
         total: ResourceList = self.total_used
         if part:
-            total = less(total, (self.total_leaving, self.total_unplaced, self.total_both)[part - 1])
+            total = less(total, (self.total_leaving, self.total_fixed, self.total_both)[part - 1])
         if not guaranteeing:
             return total
         others = self.unguaranteed[0]
@@ -419,7 +385,7 @@ class QuotaLedger:
         self, namespace: str, amounts: ResourceList, *, after_leaving: bool = False, guaranteed: bool = False
     ) -> dict[str, int]:
         """The amounts by which `in_use` falls when pods with nodes that use `amounts` end in a namespace."""
-        account = self._accounts.get(namespace, _UNKNOWN)
+        account = self._accounts.get(namespace, NO_ACCOUNT)
         quota = account.quota
         if quota is None:
             return {}
@@ -434,7 +400,7 @@ class QuotaLedger:
 
     def charges(self, namespace: str) -> dict[str, ResourceList]:
         """The charged pods of a namespace by uid. Read only."""
-        return self._accounts.get(namespace, _UNKNOWN).charges
+        return self._accounts.get(namespace, NO_ACCOUNT).charges
 
     def status_used(self, quota: ElasticQuota) -> dict[str, int]:
         """`status.used` of a quota (docs/quota.md#status): each resource in min or max, with zeros."""
@@ -454,12 +420,14 @@ class QuotaLedger:
                 fresh.charge(namespace, uid, requests, placed=uid not in account.unplaced_uids)
             for uid in account.leaving_uids:
                 fresh.mark_leaving(namespace, uid)
-            again = fresh._accounts.get(namespace, _UNKNOWN)
-            for name in ("used", "leaving", "unplaced"):
+            for uid in account.stranded_uids:
+                fresh.mark_stranded(namespace, uid, stranded=True)
+            again = fresh._accounts.get(namespace, NO_ACCOUNT)
+            for name in ("used", "leaving", "fixed"):
                 known, right = getattr(account, name), getattr(again, name)
                 if not _equal(known, right):
                     problems.append(f"{name} of {namespace} is {known}, its pods sum to {right}")
-        for name in ("total_used", "total_leaving", "total_unplaced", "total_both", "total_min"):
+        for name in ("total_used", "total_leaving", "total_fixed", "total_both", "total_min"):
             known, right = getattr(self, name), getattr(fresh, name)
             if not _equal(known, right) or (name == "total_min" and known != right):
                 problems.append(f"{name.replace('_', ' ')} is {known}, the quotas sum to {right}")

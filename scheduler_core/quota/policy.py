@@ -137,8 +137,8 @@ def admit_charge(
     used: ResourceList = ledger.used(namespace)
     if after_leaving:
         used = less(used, ledger.leaving(namespace))
-    unplaced = any(ledger.total_unplaced.values())
-    guaranteed = unplaced and charge_within_min(ledger, quota, demand, nominated)
+    fixed = any(ledger.total_fixed.values())
+    guaranteed = fixed and charge_within_min(ledger, quota, demand, nominated)
     before = plus(nominated, held) if held else nominated
     guaranteeing = counts_guarantees(ledger, quota, demand, before)
     total_used = ledger.in_use(after_leaving=after_leaving, guaranteed=guaranteed, guaranteeing=guaranteeing)
@@ -235,9 +235,9 @@ def over_min(ledger: QuotaLedger, quota: ElasticQuota, *, borrows: bool = False)
 
 
 def lendable(ledger: QuotaLedger, quota: ElasticQuota) -> ResourceList:
-    """The use of a quota by pods that have a node and are not on their way out. Read only."""
+    """The use of a quota by pods that have a node which is there and are not on their way out. Read only."""
     used = less(ledger.used(quota.namespace), ledger.leaving(quota.namespace))
-    return less(used, ledger.unplaced(quota.namespace))
+    return less(used, ledger.fixed(quota.namespace))
 
 
 def borrowed(ledger: QuotaLedger, quota: ElasticQuota, *, after_leaving: bool = False) -> dict[str, int]:

@@ -9,13 +9,13 @@ class Share(NamedTuple):
     """The part of a quota in the sums over several quotas, of one resource.
 
     `used` is its use up to its max: use above max counts against its own quota only.
-    `leaving`, `unplaced` and `both` are what of this ends with the pods on their way out, with what it holds
-    above min for pods that have no node, and with both.
+    `leaving`, `fixed` and `both` are what of this ends with the pods on their way out, with what it holds
+    above min for pods that nobody can evict (they have no node, or a lost one), and with both.
     """
 
     used: int
     leaving: int
-    unplaced: int
+    fixed: int
     both: int
 
 

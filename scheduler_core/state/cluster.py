@@ -24,7 +24,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
-from scheduler_core.state.departing import ending_events, follow, follow_node
+from scheduler_core.state.departing import ending_events, follow, follow_node, mismarked
 from scheduler_core.state.displacements import Displacements
 from scheduler_core.state.events import (
     ClusterEvent,
@@ -242,6 +242,8 @@ class ClusterState:
         self.unplaced.drop(pod)
         charge = self.nodes.flavors.charge(self.unplaced.requests(pod), placement.slot)
         self.ledger.charge(pod.namespace, pod.uid, charge)
+        if not self.nodes.ends_pods[placement.slot]:
+            self.ledger.mark_stranded(pod.namespace, pod.uid, stranded=True)
         self.quota_dirty.add(pod.namespace)
 
     def _unplace(self, uid: str) -> Pod:
@@ -492,7 +494,4 @@ class ClusterState:
             problems.append(f"pod {pod.key} has no row in the table of placed pods")
         if self.table.slot[row] != slot:
             problems.append(f"pod {pod.key} has the wrong slot in the table of placed pods")
-        leaving = bool(self.table.leaving[row])
-        if leaving != self.ledger.is_leaving(pod.namespace, pod.uid):
-            problems.append(f"pod {pod.key}: leaving is {leaving}, the ledger disagrees")
-        return problems
+        return [*problems, *mismarked(self, placement)]

@@ -1,7 +1,8 @@
 """Pods that begin to leave within the limit, or no longer do, as time goes by and nodes come and go.
 
 Nobody ends a pod whose node is gone or unreachable: its room comes at no time that could be waited for,
-whatever its deletion says (`placed/departures.py` reads that). So it is evicted for nobody either.
+whatever its deletion says (`placed/departures.py` reads that). So it is evicted for nobody either. What it
+uses above the min of its quota keeps no other quota from its own min.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ def can_end(state: ClusterState, uid: str) -> bool:
 def follow(state: ClusterState, placement: Placement, now: float | None) -> None:
     """Mark a placed pod as leaving within the limit, or not, as it is seen at `now`."""
     pod, row = placement.pod, placement.row
+    reached = bool(state.nodes.ends_pods[placement.slot])
     # A pod without a grace period was deleted by nobody yet.
-    there = pod.ending_grace is None or bool(state.nodes.ends_pods[placement.slot])
+    there = pod.ending_grace is None or reached
     if state.departures.leaves(pod, now) and there:
         state.leaves(placement)
         return
@@ -38,6 +40,7 @@ def follow(state: ClusterState, placement: Placement, now: float | None) -> None
     if state.table.leaving[row]:
         state.table.leaving[row] = False
         state.ledger.mark_staying(pod.namespace, pod.uid)
+    state.ledger.mark_stranded(pod.namespace, pod.uid, stranded=not reached)
 
 
 def depart(state: ClusterState, now: float) -> list[ClusterEvent]:
@@ -56,6 +59,10 @@ def follow_node(state: ClusterState, slot: int, old: Node | None) -> list[Cluste
         return []
     placements = [state.placed[uid] for uid in list(state.nodes.pods[slot])]
     events = [event for placement in placements for event in _review(state, placement, None)]
+    if not back:
+        # What these pods use above the min of their quotas keeps no other quota from its own.
+        names = dict.fromkeys(placement.pod.namespace for placement in placements)
+        events += (ClusterEvent(EventKind.QUOTA, namespace=name) for name in names)
     if back and any(not placement.pod.terminating for placement in placements):
         events.append(ClusterEvent(_MAY_GO))
     return events
@@ -80,5 +87,19 @@ def ending_events(state: ClusterState, placement: Placement, *, was_going: bool)
     events = [ClusterEvent(EventKind.POD_UPDATE, pod=pod)]
     if was_going or state.table.late[row]:
         # Whoever waited for its room may take that of others; or it may be taken now, though it was in calm.
-        events.append(ClusterEvent(_MAY_GO, namespace=pod.namespace))
+        stranded = not state.nodes.ends_pods[placement.slot]
+        what = _MAY_GO | EventKind.QUOTA if stranded else _MAY_GO
+        events.append(ClusterEvent(what, namespace=pod.namespace))
     return events
+
+
+def mismarked(state: ClusterState, placement: Placement) -> list[str]:
+    """Contradictions between the table and the ledger about whether a pod leaves, or can be ended at all."""
+    pod, leaving = placement.pod, bool(state.table.leaving[placement.row])
+    stranded = not (leaving or state.nodes.ends_pods[placement.slot])
+    problems = []
+    if leaving != state.ledger.is_leaving(pod.namespace, pod.uid):
+        problems.append(f"pod {pod.key}: leaving is {leaving}, the ledger disagrees")
+    if stranded != state.ledger.is_stranded(pod.namespace, pod.uid):
+        problems.append(f"pod {pod.key}: stranded is {stranded}, the ledger disagrees")
+    return problems

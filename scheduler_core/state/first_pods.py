@@ -100,4 +100,6 @@ def _place(state: ClusterState, pods: list[Pod], numbers: list[int], shapes: _Sh
         charges.setdefault(pod.namespace, {})[pod.uid] = pod.requests
     for namespace, of_namespace in charges.items():
         state.ledger.charge_all(namespace, of_namespace)
+    for lost in np.flatnonzero(~state.nodes.ends_pods[at]):
+        state.ledger.mark_stranded(pods[lost].namespace, pods[lost].uid, stranded=True)
     state.quota_dirty.update(charges)

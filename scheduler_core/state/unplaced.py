@@ -215,13 +215,15 @@ class UnplacedCharges:
             right = self._right(namespace, uid)
         if known == right:
             return False
-        leaving = ledger.is_leaving(namespace, uid)
+        leaving, stranded = ledger.is_leaving(namespace, uid), ledger.is_stranded(namespace, uid)
         if known is not None:
             ledger.refund(namespace, uid)
         if right is not None:
             ledger.charge(namespace, uid, right, placed=placed)
             if leaving:
                 ledger.mark_leaving(namespace, uid)
+            if stranded:
+                ledger.mark_stranded(namespace, uid, stranded=True)
         self._dirty.add(namespace)
         return True
 

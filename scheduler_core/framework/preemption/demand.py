@@ -409,7 +409,7 @@ def borrowers_with(
             row = index.row(name)
             if row is not None:
                 excess[number, row] = min(MOST_COUNTED, value)
-                more = max(0, value - ledger.unplaced(quota.namespace).get(name, 0))
+                more = max(0, value - ledger.fixed(quota.namespace).get(name, 0))
                 hidden[row] = min(MOST_COUNTED, int(hidden[row]) + more)
         namespace = state.table.namespaces.find(quota.namespace)
         if namespace >= 0:

@@ -38,7 +38,7 @@ def unfair(view: View, pod: Raw, victims: Sequence[Raw]) -> Iterator[str]:
         if other == ns or other not in view.quotas:
             yield f"{other} is no other quota"
             continue
-        before = stay.used(other, placed=True)
+        before = stay.used(other, reached=True)
         after = dict(before)
         for victim in victims:
             if namespace(victim) == other:

@@ -272,24 +272,29 @@ class View:
 
     # Quotas
 
-    def used(self, ns: str, *, placed: bool = False) -> Sums:
-        """What pods use that count; `placed`: only those that have a node."""
-        found = self._used.get((ns, placed))
+    def used(self, ns: str, *, reached: bool = False) -> Sums:
+        """What pods use that count; `reached`: only those that an eviction or their own end gives back."""
+        found = self._used.get((ns, reached))
         if found is None:
-            found = self._used[ns, placed] = {}
-            for pod in self.holders if placed else (*self.holders, *self.charged):
-                if namespace(pod) == ns:
+            found = self._used[ns, reached] = {}
+            for pod in self.holders if reached else (*self.holders, *self.charged):
+                if namespace(pod) == ns and not (reached and self.stranded(pod)):
                     add(found, cost(pod))
         return dict(found)
+
+    def stranded(self, pod: Raw) -> bool:
+        """Whether the node of a pod is lost, so that nobody ends it."""
+        return not (is_heard(self.nodes.get(node_of(pod))) or self.leaves(pod))
 
     def used_by_all(self, *, guaranteed: bool) -> Sums:
         """What all quotas use, none more than its max: what passed by the rules is its own affair.
 
-        For a pod within its min (`guaranteed`) pods without a node hold what their quota is guaranteed.
+        For a pod within its min (`guaranteed`) pods without a node, or with a lost one, hold what their
+        quota is guaranteed.
         """
         total: Sums = {}
         for ns in self.quotas:
-            runs = self.used(ns, placed=True)
+            runs = self.used(ns, reached=True)
             for name, value in self.used(ns).items():
                 if guaranteed:
                     value = max(runs.get(name, 0), min(value, self.low[ns].get(name, 0)))
@@ -321,7 +326,7 @@ class View:
 
     def over(self, ns: str, gone: Collection[str] = ()) -> set[str]:
         """Resources of which what runs of a quota (namespace) is more than its min, once `gone` are gone."""
-        used = (self.without(gone) if gone else self).used(ns, placed=True)
+        used = (self.without(gone) if gone else self).used(ns, reached=True)
         return {name for name in self.relevant(ns) if used.get(name, 0) > self.low[ns].get(name, 0)}
 
     def nominees(self, besides: Raw) -> list[Raw]:

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler_core.model.node import UNREACHABLE_TAINT_KEY, Node
 from tests.support.builders import NodeBuilder, PodBuilder, make_group, make_node, make_pod, make_quota
-from tests.support.gang_scheduler import GangScheduler, evicted
+from tests.support.gang_scheduler import GangScheduler, evicted, placed
 from tests.unit.engine.gang.test_group_preemption import ALL, gang_of, group, native, waits
 from tests.unit.engine.topology_scheduler import TopologyScheduler, members
 from tests.unit.engine.topology_scheduler import member as on_tree
@@ -61,15 +61,24 @@ def only_on(made: GangScheduler, name: str, pod: PodBuilder) -> None:
 @pytest.mark.parametrize("how", [SILENT, GONE])
 def test_a_claim_takes_a_pod_that_somebody_can_end(how: str) -> None:
     """Quota is short, and its node is free: any of the pods would do."""
-    made = borrowed("n0", "n1", cpus=3)
+    made = borrowed("n0", "n1", "n2", cpus=3)
     lose(made, node("n0").obj(), how)
-    only_on(made, "n2", claim())
+    only_on(made, "n3", claim())
     assert evicted(made.step()) == {"on-n1"}
 
 
 @pytest.mark.parametrize("how", [SILENT, GONE])
-def test_a_claim_takes_a_pod_of_a_lost_node_when_that_comes_back(how: str) -> None:
+def test_a_claim_does_not_wait_for_what_others_borrow_on_lost_nodes(how: str) -> None:
     made = borrowed("n0", "n1", cpus=3)
+    lose(made, node("n0").obj(), how)
+    made.put(claim())
+    decisions = made.step()
+    assert (evicted(decisions), placed(decisions)) == (set(), {"claims": "n2"})
+
+
+@pytest.mark.parametrize("how", [SILENT, GONE])
+def test_a_claim_takes_a_pod_of_a_lost_node_when_that_comes_back(how: str) -> None:
+    made = borrowed("n0", "n1", cpus=2, spare=0)
     lose(made, node("n0").obj(), how)
     lose(made, node("n1").obj(), how)
     made.put(claim())

@@ -268,7 +268,7 @@ def test_what_decides_has_a_version_of_its_own(after: ElasticQuota, grows: bool)
     assert (out.quotas_version > before) is grows
 
 
-@pytest.mark.parametrize("name", ["total_used", "total_min", "total_leaving", "total_unplaced", "total_both"])
+@pytest.mark.parametrize("name", ["total_used", "total_min", "total_leaving", "total_fixed", "total_both"])
 def test_the_checker_finds_a_sum_that_is_not_that_of_its_parts(name: str) -> None:
     out = ledger(quota("a/q", 2), quota("b/q", 3), a_p=1, b_p=2, c_p=4)
     out.mark_leaving("a", "a_p")
@@ -300,6 +300,7 @@ class Histories(RuleBasedStateMachine):
         self.pods: dict[tuple[str, str], dict[str, int]] = {}
         self.leaving: set[tuple[str, str]] = set()
         self.unplaced: set[tuple[str, str]] = set()
+        self.stranded: set[tuple[str, str]] = set()
         self.quotas: dict[tuple[str, str], ElasticQuota] = {}
         self.number = 0
 
@@ -312,15 +313,22 @@ class Histories(RuleBasedStateMachine):
             self.unplaced.add((space, f"p{self.number}"))
 
     @precondition(lambda self: self.pods)
-    @rule(data=st.data(), what=st.sampled_from(["refund", "mark_leaving", "mark_staying"]))
+    @rule(data=st.data(), what=st.sampled_from(["refund", "mark_leaving", "mark_staying", "strand", "reach"]))
     def change(self, data: st.DataObject, what: str) -> None:
         pod = data.draw(st.sampled_from(sorted(self.pods)))
+        if what in ("strand", "reach"):
+            self.ledger.mark_stranded(*pod, stranded=what == "strand")
+            lost = what == "strand" and pod not in self.unplaced | self.leaving
+            (self.stranded.add if lost else self.stranded.discard)(pod)
+            return
         getattr(self.ledger, what)(*pod)
         if what == "refund":
             del self.pods[pod]
             self.unplaced.discard(pod)
         goes = what == "mark_leaving" and pod not in self.unplaced
         (self.leaving.add if goes else self.leaving.discard)(pod)
+        if what != "mark_staying":
+            self.stranded.discard(pod)
 
     @rule(
         space=spaces,
@@ -360,7 +368,7 @@ class Histories(RuleBasedStateMachine):
             for pod, asked in self.pods.items()
             if pod[0] == space
             and not (staying and pod in self.leaving)
-            and not (placed and pod in self.unplaced)
+            and not (placed and pod in self.unplaced | self.stranded)
         }
         return {name: sum(asked[name] for asked in found.values()) for name in (CPU, GPU, "pods")}
 
@@ -408,7 +416,11 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def what_ends_frees_what_counts_less(self) -> None:
         for space in self.binding():
-            own = [pod for pod in self.pods if pod[0] == space and pod not in self.leaving | self.unplaced]
+            own = [
+                pod
+                for pod in self.pods
+                if pod[0] == space and pod not in self.leaving | self.unplaced | self.stranded
+            ]
             for staying, guaranteed in itertools.product((False, True), repeat=2) if own else ():
                 asked, how = self.pods[own[0]], {"after_leaving": staying, "guaranteed": guaranteed}
                 before = dict(self.ledger.in_use(**how))

@@ -18,19 +18,17 @@ class Use(NamedTuple):
     resource: str
     stays: int
     leaves: int
-    unplaced: int
+    fixed: int
     guarantees: bool
 
     @property
     def share(self) -> Share:
-        return Share(
-            self.stays + self.leaves + self.unplaced, self.leaves, self.unplaced, self.leaves + self.unplaced
-        )
+        return Share(self.stays + self.leaves + self.fixed, self.leaves, self.fixed, self.leaves + self.fixed)
 
     def counted(self, *, after_leaving: bool, guaranteed: bool, guaranteeing: bool) -> int:
         if guaranteeing and not self.guarantees:
             return 0
-        return self.stays + (0 if after_leaving else self.leaves) + (0 if guaranteed else self.unplaced)
+        return self.stays + (0 if after_leaving else self.leaves) + (0 if guaranteed else self.fixed)
 
 
 USES = [

@@ -145,7 +145,7 @@ def test_nobody_ends_a_pod_whose_node_is_lost(lose: Callable[[ClusterState], lis
     _, *events = lose(state)
     assert (marks(state), [event.what for event in events]) == (
         (True, False, False),
-        [EventKind.POD_UPDATE, FREE],
+        [EventKind.POD_UPDATE, FREE | EventKind.QUOTA, EventKind.QUOTA],
     )
     _, *events = state.put_node(NODE.obj())
     assert (marks(state), [event.what for event in events]) == ((True, True, False), [GOES])
