@@ -79,7 +79,9 @@ class ClusterState:
         self.quota_dirty: set[str] = set()
         self.unplaced = UnplacedCharges(self.ledger, self.pods, self.placed, self.quota_dirty)
         self.unplaced.charge_on = self.nodes.flavors.charge
-        self.restored_nominations = RestoredNominations(self.nominations, self.gangs, self.table, self.placed)
+        self.restored_nominations = RestoredNominations(
+            self.nominations, self.gangs, self.topology, self.table, self.placed
+        )
         self.extending = ExtenderAnswers()
         self.displacements = Displacements()
         # Set where the history of borrowing counts.

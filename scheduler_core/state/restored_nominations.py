@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+import msgspec
+import numpy as np
+
 from scheduler_core.arrays.types import Int64
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.pods.pod import Pod
@@ -16,6 +19,7 @@ from scheduler_core.state.gangs.gangs import GangTable, missing
 from scheduler_core.state.nomination import Nomination
 from scheduler_core.state.nominations import Nominations
 from scheduler_core.state.placed.pods import PodTable
+from scheduler_core.state.topology import TopologyTable
 
 _NOBODY: Final[frozenset[str]] = frozenset()
 
@@ -24,10 +28,16 @@ class RestoredNominations:
     """Takes over nominations from waiting pods; `resolve` must be called before the first decision."""
 
     def __init__(
-        self, nominations: Nominations, gangs: GangTable, table: PodTable, placed: Mapping[str, object]
+        self,
+        nominations: Nominations,
+        gangs: GangTable,
+        topology: TopologyTable,
+        table: PodTable,
+        placed: Mapping[str, object],
     ) -> None:
         self._nominations = nominations
         self._gangs = gangs
+        self._topology = topology
         self._table = table
         self._placed = placed
         # Pods (uids) that were first seen with a nominated node, and the groups of these pods.
@@ -101,9 +111,22 @@ class RestoredNominations:
         waiting = {name for pod in members.values() for name in (pod.key, str(group_of(pod)))}
         theirs = _NOBODY.union(*(victims.get(name, _NOBODY) for name in waiting))
         top = max((item.pod.priority for item in nominated), default=0)
+        if group in self._gangs.gangs and self._topology.counts_slots(
+            self._gangs.gangs[group], {item.pod.scheduler_name for item in nominated}
+        ):
+            nominated = _with_slots(nominated)
         for item in nominated:
             self._renew(item, theirs, kept=not theirs, group=group, priority=top)
 
     def _renew(self, item: Nomination, victims: frozenset[str], **more: Any) -> None:
         if self._nominations.counts(item.pod.uid):
             self._nominations.put(item.pod, item.node, item.vector, victims, ours=False, **more)
+
+
+def _with_slots(nominated: list[Nomination]) -> list[Nomination]:
+    """The nominations with a slot of the topology each: the largest request of the members per resource."""
+    slot: Int64 = np.zeros(max((len(item.vector) for item in nominated), default=0), dtype=np.int64)  # [R]
+    for item in nominated:
+        width = len(item.vector)
+        slot[:width] = np.maximum(slot[:width], item.vector)
+    return [msgspec.structs.replace(item, vector=slot) for item in nominated]

@@ -8,7 +8,7 @@ effect.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -156,6 +156,15 @@ class TopologyTable:
         if gang.topology_key and not gang.constraints and gang.group is None:
             return self._by_labels(tuple(dict.fromkeys((gang.topology_key, LABEL_HOSTNAME))))
         return self.tree(scheduler)
+
+    def counts_slots(self, gang: Gang, schedulers: Iterable[str]) -> bool:
+        """Whether members of these schedulers are placed by slots: each takes as much as the largest of them.
+
+        Within a domain of a native group without further constraints, each takes what it requests.
+        """
+        return bool(gang.group or gang.constraints.strip()) and all(
+            name in self.settings for name in schedulers
+        )
 
     def slots_of(self, tree: Tree) -> Int64:
         """int64 [leaves]: the slot of every leaf's node, -1 for leaves without a node. Read only."""

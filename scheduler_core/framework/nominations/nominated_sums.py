@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler_core.framework.nominations.covered_nominations import covered_behind
+from scheduler_core.framework.nominations.covered_nominations import (
+    covered_behind,
+    covered_nominations,
+    unit_of,
+)
 from scheduler_core.framework.nominations.waiting_nominations import NOBODY_LEAVES, waiting_nominations
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
@@ -90,14 +94,22 @@ def _ready_before(
 ) -> tuple[ResourceList, Mapping[str, ResourceList]]:
     """`nominated_of_quotas` for one that does not wait: of the others that do not, those before it in order.
 
-    Pods of several quotas that might all start now would else all wait for each other.
+    Pods of several quotas that might all start now would else all wait for each other. Those within the min
+    of their quotas come before all that would borrow.
     """
     waiting = waiting_nominations(state).uids
     amounts: dict[str, dict[str, int]] = {}
     for item in state.nominations.waiting(lambda rights: not (without_kept and rights.kept)):
-        if item.pod.uid not in waiting and item.rank < itself.rank:
+        before = item.rank < itself.rank or (not guaranteed and _is_covered(state, item))
+        if before and item.pod.uid not in waiting:
             shift(amounts.setdefault(item.pod.namespace, {}), charged(item.charge))
     return _counted(state, _by_namespace(state, without_kept=without_kept), amounts, guaranteed, now=True)
+
+
+def _is_covered(state: ClusterState, nominee: Nomination) -> bool:
+    """Whether a nominated pod stays within the min of its quota, in the order of the quota."""
+    quota = state.ledger.quota_of(nominee.pod.namespace)
+    return quota is not None and covered_nominations(state, quota).get(unit_of(nominee), False)
 
 
 def nominated_of_quotas(

@@ -217,6 +217,12 @@ class Player(Simulation):
         decisions = fresh.step(self.now)
         # What the first cycles found out about groups counts for their holds from then on.
         fresh.step(self.now)
+        rested = self._rested(fresh)
+        decisions = [
+            item
+            for item in decisions
+            if not (isinstance(item, Evicted) and item.preemptor.namespace in rested)
+        ]
         self.say(fault for fault in rest.restart_faults(decisions) if not self._patience(fault))
         ends, rests = _ends(self.scheduler), self.state.gangs.quota_holds.rests
         self.say(held_faults(view, ends, self.now))
@@ -256,6 +262,8 @@ class Player(Simulation):
         # What the first cycles found out about groups counts for their holds from then on.
         steps = [*fresh.step(self.now), *fresh.step(self.now)]
         decisions = [item for item in steps if isinstance(item, Rejected)]
+        rested = self._rested(fresh)
+        excused |= {item.pod.key for item in decisions if item.pod.namespace in rested}
         # A fresh scheduler does not know all holds of the past.
         other = _ends(fresh).keys() ^ _ends(self.scheduler).keys()
         excused |= {
@@ -272,6 +280,14 @@ class Player(Simulation):
         """Whether nodes are kept for a gang that has waited long, which a fresh scheduler cannot know."""
         kept_nodes = self.scheduler.kept_nodes
         return bool(kept_nodes.kept_for) and not kept_nodes.start
+
+    def _rested(self, fresh: Scheduler) -> set[str]:
+        """Namespaces whose gangs evict nobody because nodes were kept for too long, which a fresh scheduler
+        cannot know of groups that are gone or have no condition for it.
+        """
+        names = {namespace(pod) for pod in self.view().waiting}
+        here, there = self.state.gangs.kept_nodes, fresh.state.gangs.kept_nodes
+        return {name for name in names if here.rests(name) > self.now >= there.rests(name)}
 
     def _patience(self, fault: Fault) -> bool:
         """Then others may start in a fresh scheduler; nobody may be evicted there."""

@@ -139,3 +139,20 @@ def test_a_scheduler_that_starts_waits_for_a_victim_by_priority_as_the_one_befor
         *(pod for pod in running if pod is not victim), ending(victim, again.now + grace, grace), preemptor
     )
     assert evicted(again.step()) == set()
+
+
+def test_a_claim_that_may_start_goes_before_an_older_pod_that_would_borrow() -> None:
+    made = GangScheduler([3, 2])
+    made.put(make_quota("a/quota").min(cpu=3), make_quota("b/quota").min(cpu=0))  # type: ignore[arg-type]
+    made.put(make_pod("a/runs").uid("runs").requests(cpu=1).on("n0").started(900.0))
+    made.put(borrower("x"), borrower("y").started(800.0))
+    made.put(claim().created(2))
+    assert evicted(made.step()) == {"x"}
+    made.put(ending(borrower("y").started(800.0), made.now + 30, 30))
+    made.step()
+    older = make_pod("b/older").uid("older").requests(cpu=1).created(1)
+    made.put(older.selector(**{"kubernetes.io/hostname": "n1"}))
+    made.scheduler.remove(borrower("x").obj(), made.now)
+    assert placed(made.step(LATER)) == {"claims": "n0"}
+    made.scheduler.remove(borrower("y").obj(), made.now)
+    assert placed(made.step(LATER)).keys() == {"older"}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from scheduler_core.model.names import MUSTER_SCHEDULER, TOPOLOGY_CONSTRAINTS_ANNOTATION
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nomination import Nomination
+from scheduler_core.state.topology import TopologySettings
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
 
 
@@ -83,6 +87,32 @@ def test_members_of_a_gang_that_has_started_are_on_their_own() -> None:
     for uid, victims in (("p", {"v"}), ("q", set())):
         item = known(state, uid)
         assert (item.victims, item.kept, item.group) == (victims, False, "")
+
+
+@pytest.mark.parametrize(
+    ("constraints", "plugin", "cores"),
+    [
+        ('{"zone": {"type": "pack"}}', True, [4, 4]),
+        ('{"zone": {"type": "pack"}}', False, [1, 4]),
+        ("", True, [1, 4]),
+    ],
+    ids=["on the topology, a slot is what the largest member needs", "without the plugin", "elsewhere"],
+)
+def test_room_for_members_is_counted_as_when_they_were_nominated(
+    constraints: str, plugin: bool, cores: list[int]
+) -> None:
+    state = ClusterState()
+    if plugin:
+        state.topology.settings[MUSTER_SCHEDULER] = TopologySettings()
+    state.put_node(make_node("n").allocatable(cpu=9).obj())
+    group = make_group("a/g").needs(2).annotation(TOPOLOGY_CONSTRAINTS_ANNOTATION, constraints)
+    state.put_gang(group.obj())
+    for pod in (waiting("p", "g"), waiting("q", "g").requests(cpu=4), leaving("v", "a/p", "n")):
+        state.put_pod(pod.obj())
+    state.restored_nominations.resolve()
+    row = state.index.row("cpu")
+    assert [int(known(state, uid).vector[row]) for uid in "pq"] == [1000 * number for number in cores]
+    assert state.check() == []
 
 
 def test_a_pod_that_holds_a_node_meanwhile_is_left_as_it_is() -> None:
