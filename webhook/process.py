@@ -264,7 +264,9 @@ class RunningWebhook:
         return GangParts(
             GangGroups(made, finder),
             StoredGangs(client, lasting, made, members, self._asks_for_gangs),
-            GangUpkeep(client, lasting, self._cache.has_automatic_gangs, made.take_changed),
+            GangUpkeep(
+                client, lasting, self._cache.has_automatic_gangs, self._asks_for_gangs, made.take_changed
+            ),
             self._reflector(client, PODS, stored_pod_parser(lasting), members.sink, labels=MARKED),
         )
 

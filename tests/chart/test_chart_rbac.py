@@ -21,11 +21,11 @@ from scheduler_core.model import kinds
 from scheduler_core.model.admission_webhooks import NAME
 from scheduler_core.model.groups.gang import RESOURCES
 from scheduler_core.model.kinds import Resource
-from scheduler_core.model.names import HISTORY_PREFIX, SAKKARA_GROUP_LABEL
+from scheduler_core.model.names import EXEMPT_NAMESPACES
 from scheduler_core.model.watched import WATCHED as SCHEDULER_WATCHED
 from tests.chart.api_calls import Call, calls
-from tests.chart.rendering import CASES, CHART, NAMESPACE, Obj, objects, of_kind
-from tests.tools import chart_gang_owners
+from tests.chart.rendering import CASES, CHART, NAMESPACE, Obj, objects, of_kind, values_of
+from tests.tools import chart_account_policies, chart_gang_owners
 from webhook.owner_gangs.table import built_in, read_entries
 from webhook.view.cache import WATCHED as WEBHOOK_WATCHED
 from webhook.view.owners import WORKLOADS
@@ -131,6 +131,30 @@ CARRIERS = {
 BY_OTHERS = {
     *(Call("webhook/certs/registration.py", verb) for verb in ("create", "delete", "get", "update")),
     Call("webhook/certs/store.py", "create", "SECRETS"),
+}
+# Writes that no policy confines: they are Muster's own objects, its words about others, and questions.
+_QUESTIONS = {
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+}
+UNGUARDED = {
+    "scheduler": {
+        *_QUESTIONS,
+        *((group, "podgroups/status") for group in sorted({kind.group for kind in GROUP_KINDS})),
+        ("scheduling.x-k8s.io", "elasticquotas/status"),
+        ("muster.dev", "quotaflavors/status"),
+        ("muster.dev", "quotagroups/status"),
+        ("slo.koordinator.sh", "nodemetrics"),
+        ("slo.koordinator.sh", "nodemetrics/status"),
+        ("events.k8s.io", "events"),
+        ("coordination.k8s.io", "leases"),
+    },
+    "webhook": {
+        ("authorization.k8s.io", "subjectaccessreviews"),
+        ("muster.dev", "reservationledgers"),
+        ("events.k8s.io", "events"),
+        ("", "secrets"),
+    },
 }
 VERBS = {"watch": ("list", "watch"), "evict": ("delete",)}
 
@@ -258,16 +282,56 @@ def test_secrets_and_webhook_configurations_are_reached_by_name_alone(case: str)
             assert history or rule["verbs"] == ["create"] or rule["resourceNames"]
 
 
-def test_a_policy_names_the_config_maps_that_the_scheduler_may_write() -> None:
-    """As the code names them."""
-    policies = {item["metadata"]["name"]: item["spec"] for item in of_kind(objects("default"), POLICY)}
-    spec = policies["muster-scheduler-configmaps"]
-    (account,) = spec["matchConditions"]
-    assert account["expression"].endswith(f"== 'system:serviceaccount:{NAMESPACE}:muster-scheduler'")
-    variables = {item["name"]: item["expression"] for item in spec["variables"]}
-    assert f"request.namespace == '{NAMESPACE}'" in variables["history"].replace('"', "'")
-    assert variables["history"].endswith(f"startsWith('{HISTORY_PREFIX}')")
-    assert variables["group"].endswith(f"'{SAKKARA_GROUP_LABEL}' in oldObject.metadata.labels")
+def test_policies_for_the_accounts_are_those_of_the_code() -> None:
+    assert chart_account_policies.FILE.read_text() == chart_account_policies.text(), (
+        "run `python -m tests.tools.chart_account_policies`"
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_policies_hold_for_the_accounts_that_are_bound_to_roles(case: str) -> None:
+    """In the namespace where they are."""
+    found = objects(case)
+    policies = {item["metadata"]["name"]: item["spec"] for item in of_kind(found, POLICY)}
+    wanted = yaml.load(chart_account_policies.text(), yaml.CSafeLoader)["policies"]
+    exempt = sorted({*EXEMPT_NAMESPACES, *values_of(case).get("webhook", {}).get("exemptNamespaces", ())})
+    for policy in wanted:
+        spec = policies[policy["name"]]
+        (account,) = spec["matchConditions"]
+        user = f"system:serviceaccount:{NAMESPACE}:{policy['account']}"
+        assert account["expression"] == f"request.userInfo.username == '{user}'"
+        variables = {item["name"]: item["expression"] for item in spec["variables"]}
+        assert variables["home"] == f"'{NAMESPACE}'"
+        assert yaml.safe_load(variables["exempt"]) == exempt
+        assert spec["failurePolicy"] == "Fail"
+        (binding,) = (
+            item["spec"]
+            for item in of_kind(found, f"{POLICY}Binding")
+            if item["metadata"]["name"] == policy["name"]
+        )
+        assert binding == {"policyName": policy["name"], "validationActions": ["Deny"]}
+
+
+@pytest.mark.parametrize("account", ["scheduler", "webhook"])
+def test_every_right_to_change_objects_of_others_has_a_policy(account: str) -> None:
+    """But those that say nothing that anybody relies on but Muster itself."""
+    wanted = yaml.load(chart_account_policies.text(), yaml.CSafeLoader)["policies"]
+    guarded = {
+        (group, resource)
+        for policy in wanted
+        if policy["account"] == f"muster-{account}"
+        for rule in policy["resourceRules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    writes = {
+        (group, resource)
+        for part in FILES
+        if part.startswith(account)
+        for verb, group, resource in granted(rules_of(part))
+        if verb in ("create", "update", "patch", "delete")
+    }
+    assert writes - guarded == UNGUARDED[account]
 
 
 @pytest.mark.parametrize("case", CASES)

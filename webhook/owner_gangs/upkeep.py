@@ -34,7 +34,8 @@ log = logging.getLogger("muster.webhook")
 class GangUpkeep:
     """Follows owners that were scaled, and removes groups whose owner is gone, where no collector does.
 
-    `used` says whether any namespace asks for gangs from owners; without one a round sends no request.
+    `used` says whether any namespace asks for gangs from owners; without one a round sends no request. Groups
+    of namespaces that do not ask (`asks`) stay as they are: a policy of the chart refuses to change them.
     `take_changed` gives the keys of groups of which reviews saw another minimum: they go first.
     """
 
@@ -43,12 +44,14 @@ class GangUpkeep:
         client: Client,
         finder: GangFinder,
         used: Callable[[], bool],
+        asks: Callable[[str], bool],
         take_changed: Callable[[], set[str]] = set,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._finder = finder
         self._used = used
+        self._asks = asks
         self._take_changed = take_changed
         self._monotonic = monotonic
         self._rounds = 0
@@ -63,7 +66,8 @@ class GangUpkeep:
         if not self._used():
             return
         selector = f"{GANG_LABEL}={GANG_AUTO}"
-        groups = [read_group(raw) for raw in self._client.list_raw(POD_GROUPS, label_selector=selector)]
+        stored = map(read_group, self._client.list_raw(POD_GROUPS, label_selector=selector))
+        groups = [group for group in stored if self._asks(group.namespace)]
         self._looked = {group.key: self._looked.get(group.key, 0) for group in groups}
         self._rounds += 1
         changed = self._take_changed()

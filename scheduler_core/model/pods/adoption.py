@@ -21,7 +21,7 @@ Way = Literal["delete", "release", "released", "create", "none"]
 _JOB: Final = ("batch/v1", "Job")
 # What a Job finds its pods by, unless it has a selector of its own.
 _UID_LABELS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
-_JOB_LABELS: Final = (*_UID_LABELS, "batch.kubernetes.io/job-name", "job-name")
+JOB_LABELS: Final = (*_UID_LABELS, "batch.kubernetes.io/job-name", "job-name")
 
 
 def recreation_way(
@@ -48,7 +48,7 @@ def release(group: str) -> dict[str, Any]:
     The patch records its group (or empty), which is not known without the Job.
     """
     annotations = {RELEASED_ANNOTATION: "true", **({GROUP_NAME_ANNOTATION: group} if group else {})}
-    labels = dict.fromkeys(_JOB_LABELS)
+    labels = dict.fromkeys(JOB_LABELS)
     return {"metadata": {"ownerReferences": None, "labels": labels, "annotations": annotations}}
 
 

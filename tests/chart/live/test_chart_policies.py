@@ -37,7 +37,7 @@ def server() -> Iterator[Server]:
 def governed(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """A server on which the policies are in force."""
     policies = [item for item in objects("default") if item["kind"] in POLICY_KINDS]
-    assert len(policies) == 12
+    assert len(policies) == 32
     install(server, tmp_path_factory.mktemp("policies"), policies)
     request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "probe"}})
     return server
@@ -259,7 +259,9 @@ def test_the_scheduler_writes_no_config_map_but_its_history(governed: Server) ->
 
     # Somebody else makes a group; the scheduler writes its results into it, and does not delete it.
     kubectl("label", "configmap", "settings", "sakkara.group=", "-n", "muster-system")
-    assert run("annotate", "configmap", "settings", "a=b").returncode == 0
+    result = ("patch", "configmap", "settings", "--type=merge", "-p", '{"data": {"status": "Bound"}}')
+    assert run(*result).returncode == 0
+    assert "the scheduler changes only data.status" in run("annotate", "configmap", "settings", "a=b").stderr
     assert words in run("delete", "configmap", "settings").stderr
 
 
@@ -282,7 +284,7 @@ def closed(governed: Server, tmp_path_factory: pytest.TempPathFactory) -> Server
     await_established(governed)
     found = objects("default", "muster-system", "--set", "webhook.pods.failurePolicy=Fail")
     policies = [item for item in found if item["kind"] in POLICY_KINDS]
-    assert len(policies) == 16
+    assert len(policies) == 36
     install(governed, tmp_path_factory.mktemp("closed"), policies)
     for name in ("under-quota", "exempted", "muster-system"):
         labels = {"muster.dev/exempt": "true"} if name == "exempted" else {}

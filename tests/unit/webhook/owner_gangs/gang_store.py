@@ -210,9 +210,13 @@ def refusal(hook: ReviewDispatcher, new: Obj) -> tuple[int, str]:
     return response["status"]["code"], response["status"]["message"]
 
 
-def upkeep(store: Store, *, used: bool = True, clock: Any = None, take_changed: Any = set) -> GangUpkeep:
+def upkeep(
+    store: Store, *, used: bool = True, asks: bool = True, clock: Any = None, take_changed: Any = set
+) -> GangUpkeep:
     finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
-    return GangUpkeep(cast(Any, store), finder, lambda: used, take_changed, clock or (lambda: 0.0))
+    return GangUpkeep(
+        cast(Any, store), finder, lambda: used, lambda _: asks, take_changed, clock or (lambda: 0.0)
+    )
 
 
 JOB = owner("Job", "j", indexed(4))

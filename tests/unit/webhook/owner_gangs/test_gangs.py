@@ -381,6 +381,18 @@ def test_upkeep_without_a_labelled_namespace_sends_nothing() -> None:
     assert store.calls == []
 
 
+def test_upkeep_leaves_groups_alone_whose_namespace_does_not_ask_any_more() -> None:
+    store = Store(owner("Job", "j", indexed(4)))
+    joined(service(store), of(reference("Job", "j")))
+    rounds = upkeep(store, asks=False)
+    store.objects["Job", "j"]["spec"] = indexed(8)
+    rounds.round()
+    assert made(store) == {"job-j": 4}
+    del store.objects["Job", "j"]
+    rounds.round()
+    assert made(store) == {"job-j": 4}, "the garbage collector removes it with its owner"
+
+
 def test_upkeep_looks_at_all_groups_in_turn() -> None:
     count = MOST_A_ROUND + 20
     store = Store(*(owner("Job", f"j{n}", indexed(4)) for n in range(count)))
