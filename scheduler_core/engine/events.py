@@ -1,7 +1,8 @@
 """Turns cluster events and the engine's own decisions into wake-ups of waiting units.
 
 - `put_object`, `remove_object`, `expire_charges`: an object changes the state; cluster events come out.
-- `with_borrowing_events`, `placed_events`, `eviction_events`: cluster events that follow from decisions.
+- `with_borrowing_events`, `placed_events`, `eviction_events`, `overtaken_events`: cluster events that follow
+  from decisions.
 - `QueueingHints`: the plugins that listen to an event, and whether it may help a unit that they rejected.
 - `EventNotifier`: hands events to the queue.
 
@@ -27,7 +28,7 @@ from scheduler_core.engine.queue.waiting_table import Concern
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.group_hints import group_hints
 from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, Hint, NarrowHint, StandingHint
-from scheduler_core.framework.queueing.obstacles import preemption_hints
+from scheduler_core.framework.queueing.obstacles import importance_of, preemption_hints
 from scheduler_core.framework.queueing.quota_obstacles import quota_hints
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
@@ -309,6 +310,29 @@ def eviction_events(
     return [ClusterEvent(EventKind.SHARE, namespace=name) for name in names]
 
 
+def overtaken_events(state: ClusterState, decisions: Iterable[Decision]) -> list[ClusterEvent]:
+    """One event per quota of which a pod evicts others, or starts beside nominated pods.
+
+    It may do so by a right that more important pods of its quota lack: it stays within the min, or its quota
+    borrows less with it than with them. These go before it on the freed room, or may evict it once it runs.
+    The event has the least important of these pods.
+    """
+    least: dict[str, Pod] = {}
+    for item in decisions:
+        if isinstance(item, Evicted):
+            pod = item.preemptor
+        elif isinstance(item, Placed) and len(state.nominations):
+            pod = item.pod
+        else:
+            continue
+        known = least.get(pod.namespace)
+        if state.ledger.quota_of(pod.namespace) is not None and (
+            known is None or importance_of(state, pod) < importance_of(state, known)
+        ):
+            least[pod.namespace] = pod
+    return [ClusterEvent(EventKind.OVERTAKEN, namespace=name, pod=pod) for name, pod in least.items()]
+
+
 def _beside_resources(victims: Iterable[Pod]) -> bool:
     """Whether victims hold something besides resources: host ports or affinity terms."""
     return any(pod.host_ports or carries_terms(pod) for pod in victims)
@@ -393,3 +417,12 @@ class EventNotifier:
         if placed:
             self.tell(with_borrowing_events(self._state, placed), now)
         self.tell(eviction_events(self._state, decisions, before), now)
+        overtaken = overtaken_events(self._state, decisions)
+        self.tell(filter(self._is_heard, overtaken), now)
+
+    def _is_heard(self, event: ClusterEvent) -> bool:
+        """Whether units wait in a namespace that are more important than the pod of the event."""
+        if event.pod is None:
+            return False
+        number = self._state.table.namespaces.find(event.namespace)
+        return self._queue.classes.waiting.table.outranks(number, importance_of(self._state, event.pod))

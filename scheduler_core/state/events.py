@@ -18,6 +18,8 @@ class EventKind(Flag):
     POD_ADD: a pod holds a node now, placed by this scheduler or another. POD_LEAVING: a placed pod is
     leaving. NOMINATION: room that was kept for a waiting pod is free. LOAN: a quota uses more of a resource
     than its min, and more than before. SHARE: pods of a quota are to be evicted, so its share is smaller.
+    OVERTAKEN: a pod of a quota evicts others, or starts beside nominated pods; more important pods of the
+    quota that wait may have no such right, and go before it.
     """
 
     NODE_ADD = auto()
@@ -37,6 +39,7 @@ class EventKind(Flag):
     NODE_METRIC = auto()
     TOPOLOGY = auto()
     SHARE = auto()
+    OVERTAKEN = auto()
     OTHER = auto()
 
     def meets(self, others: EventKind) -> bool:

@@ -109,8 +109,9 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
 
     NOMINATED_PODS: free room is kept for nominated pods; any event may free it, or room elsewhere.
     PREEMPTION: no victims were found that help; the events make other pods eligible, or let the pod preempt
-    again. PREEMPTION_BESIDE: the same for pods with affinity or spread; an added or changed pod may be one
-    that must stay near them. BESIDE_CLAIMS: the same where nominated pods have spread constraints; one of
+    again; a less important pod of its quota got room by a right that the pod lacks. PREEMPTION_BESIDE: the
+    same for pods with affinity or spread; an added or changed pod may be one that must stay near them.
+    BESIDE_CLAIMS: the same where nominated pods have spread constraints; one of
     them has started and claims its place no more. WITHIN_MIN: the same for a pod within the min of its quota,
     whose victims are pods of other quotas; another quota borrows more, or its own quota got a pod and now
     provides the victims. BESIDE_COVERED: the same for a pod that spares those which the min of its quota
@@ -118,7 +119,10 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     """
     return {
         NOMINATED_PODS: Obstacle.NOMINATED.hints(),
-        PREEMPTION: Obstacle.VICTIMS.hints(NarrowHint(_may_find_victims, _reach_of_victims)),
+        PREEMPTION: {
+            **Obstacle.VICTIMS.hints(NarrowHint(_may_find_victims, _reach_of_victims)),
+            EventKind.OVERTAKEN: NarrowHint(_is_overtaken, _own_quota),
+        },
         PREEMPTION_BESIDE: {EventKind.POD_ADD | EventKind.POD_UPDATE: None},
         BESIDE_CLAIMS: {EventKind.POD_ADD: NarrowHint(_had_a_claim, _reach_of_claims)},
         WITHIN_MIN: {
@@ -164,6 +168,25 @@ def _reach_of_one_more(state: ClusterState, came: Pod) -> Reach:
         return EVERYBODY
     # A pod that this scheduler placed was placed with regard to the waiting pods.
     return NOMINATED if came.assigned else NOBODY
+
+
+def importance_of(state: ClusterState, pod: Pod) -> int:
+    """What counts against a pod that holds a node, or has one nominated, where priorities decide."""
+    placement, nomination = state.placed.get(pod.uid), state.nominations.get(pod.uid)
+    if placement is not None:
+        return int(state.table.priority[placement.row])
+    return nomination.priority if nomination is not None else pod.priority
+
+
+def _own_quota(state: ClusterState, event: ClusterEvent) -> Reach:
+    return Reach(namespaces=frozenset({event.namespace}))
+
+
+def _is_overtaken(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether a less important pod of the pod's quota evicts others, or has started beside nominated pods."""
+    if event.pod is None or pod.namespace != event.namespace or pod.preemption_policy == NEVER:
+        return False
+    return importance_of(state, event.pod) < pod.priority
 
 
 def _reach_of_claims(state: ClusterState, event: ClusterEvent) -> Reach:

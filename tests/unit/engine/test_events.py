@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler_core.config.load import muster_config
+from scheduler_core.config.load import load_config, muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Evicted
 from scheduler_core.engine.events import (
@@ -29,7 +29,7 @@ from scheduler_core.plugins.priority_sort import PrioritySort
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
-from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, evicted, member, placed
 from tests.support.load_builders import load_aware_plugin
 
@@ -366,3 +366,56 @@ def test_a_pod_that_comes_with_its_node_counts_too() -> None:
     state = cluster(2)
     events = state.put_pod(make_pod("a/static").requests(cpu=1).on("n").obj())
     assert with_borrowing_events(state, events) == [*events, ClusterEvent(EventKind.LOAN, namespace="a")]
+
+
+# A less important pod gets room by a right that a more important one of its quota lacks
+
+
+def test_who_would_borrow_looks_at_a_less_important_claim_of_its_quota_that_has_started() -> None:
+    """b/most lacks 1 CPU beside what it may evict; b/claims reclaims 2, and runs then."""
+    made = GangScheduler([8])
+    made.put(make_quota("a/q").min(cpu=4), make_quota("b/q").min(cpu=4))  # type: ignore[arg-type]
+    made.put(runs("a/keeps", 4, priority=5), runs("a/lent", 2), runs("b/own", 2, priority=5))
+    made.put(asks("b/most", 3, 9), asks("b/never", 3, 9).spec(preemptionPolicy="Never"), asks("b/low", 3, -1))
+    assert evicted(made.step()) == set()
+    made.put(asks("b/claims", 2))
+    assert evicted(made.step()) == {"lent"}
+    made.scheduler.remove(runs("a/lent", 2).obj(), made.now)
+    assert placed(made.step(20.0)) == {"claims": "n0"}
+    assert evicted(made.step(20.0)) == {"own", "claims"}
+
+
+def fair_scheduler(*nodes: int) -> GangScheduler:
+    """All CPUs are guaranteed to a quota that uses none; who borrows less takes from who borrows more."""
+    config = load_config(FAIR, "fair.yaml")
+    made = GangScheduler(nodes, config)
+    for key, low in (("lends/q", sum(nodes)), ("a/q", 0), ("b/q", 0)):
+        made.scheduler.put(make_quota(key).uid(key).min(cpu=low).obj(), made.now)
+    return made
+
+
+FAIR = """apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: muster-scheduler
+  plugins: {multiPoint: {enabled: [{name: CapacityScheduling}, {name: Coscheduling}]}}
+  pluginConfig:
+  - name: CapacityScheduling
+    args: {borrowing: {preemption: FairShare}}
+"""
+
+
+@pytest.mark.parametrize(
+    "most",
+    [[asks("b/most", 4, 9)], [asks(f"b/{name}", 2, 9).group("g") for name in ("most", "more")]],
+    ids=["pod", "gang"],
+)
+def test_who_is_more_important_takes_what_its_quota_gets_by_a_fair_move(most: list[PodBuilder]) -> None:
+    """b/most needs 4 CPUs: its quota would borrow too much for a fair move, and b/own has 2."""
+    made = fair_scheduler(8)
+    made.scheduler.put(make_group("b/g").needs(2).obj(), made.now)
+    made.put(*(runs(f"a/{name}", 2) for name in "xyz"), runs("b/own", 2, priority=5), *most)
+    assert evicted(made.step()) == set()
+    made.put(asks("b/less", 2))
+    assert len(evicted(made.step()) & {"x", "y", "z"}) == 1
+    assert evicted(made.step(20.0)) == {"own"}

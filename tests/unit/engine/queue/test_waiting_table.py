@@ -124,6 +124,15 @@ def test_in_a_namespace_without_placed_pods_no_pod_is_evicted() -> None:
     assert classes.rows_helped(Room(vector(5), lowest=vector(1, 1))) == ["elsewhere"]
 
 
+def test_who_outranks_a_pod_is_told_by_namespace_and_priority_while_it_waits() -> None:
+    classes = Classes()
+    row = classes.add("p", 1, priority=5)
+    assert [classes.table.outranks(0, priority) for priority in (4, 5)] == [True, False]
+    assert not classes.table.outranks(1, 4)
+    classes.table.give_back(row)
+    assert not classes.table.outranks(0, 4)
+
+
 def test_rows_grow_with_the_classes() -> None:
     classes = Classes()
     for number in range(200):

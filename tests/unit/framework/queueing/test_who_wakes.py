@@ -220,6 +220,14 @@ def is_leaving(name: str) -> Happens:
     return happen
 
 
+def evicts(name: str) -> Happens:
+    def happen(state: ClusterState) -> ClusterEvent:
+        pod = state.pods[name]
+        return ClusterEvent(EventKind.OVERTAKEN, namespace=pod.namespace, pod=pod)
+
+    return happen
+
+
 EVENTS: dict[str, Happens] = {
     **{f"{name} ends": ends(name) for name in RUNNING},
     "a pod ends": of(EventKind.POD_DELETE),
@@ -249,6 +257,7 @@ EVENTS: dict[str, Happens] = {
     **{f"nomination {name or 'unknown'}": of(EventKind.NOMINATION, name) for name in ("a", "")},
     **{f"loan of {name}": of(EventKind.LOAN, name) for name in ("a", "b", "c")},
     **{f"share of {name}": of(EventKind.SHARE, name) for name in ("a", "b", "c")},
+    **{f"{name} evicts others": evicts(name) for name in ("a-low", "a-mid", "b-run")},
 }
 
 
@@ -393,7 +402,7 @@ FairMove: POD_DELETE POD_LEAVING LOAN SHARE
 FairMoveOnceShort: POD_ADD
 WaitingNominatedPods: POD_ADD POD_UPDATE POD_LEAVING
 NominatedPods: every kind
-Preemption: NODE_ADD NODE_* NODE_DELETE POD_ADD POD_DELETE POD_LEAVING NOMINATION QUOTA GROUP
+Preemption: NODE_ADD NODE_* NODE_DELETE POD_ADD POD_DELETE POD_LEAVING NOMINATION QUOTA GROUP OVERTAKEN
 PreemptionBesideOthers: POD_ADD POD_UPDATE
 PreemptionBesideClaims: POD_ADD
 PreemptionWithinMin: POD_ADD LOAN
