@@ -16,7 +16,18 @@ import pytest
 import yaml
 
 from kubectl_plugin.live.lists import BESIDE
+from scheduler_core.answers.doctor.rights import (
+    POLICIES,
+    GrantedRight,
+    ProgramAccount,
+    applies,
+    check_policies,
+    check_rights,
+    parts_of_config,
+    rights_of,
+)
 from scheduler_core.app.load_reporter import NODE_USAGE, POD_USAGE
+from scheduler_core.config import load_config
 from scheduler_core.model import kinds
 from scheduler_core.model.admission_webhooks import NAME
 from scheduler_core.model.groups.gang import RESOURCES
@@ -24,13 +35,14 @@ from scheduler_core.model.kinds import Resource
 from scheduler_core.model.names import EXEMPT_NAMESPACES
 from scheduler_core.model.watched import WATCHED as SCHEDULER_WATCHED
 from tests.chart.api_calls import Call, calls
-from tests.chart.rendering import CASES, CHART, NAMESPACE, Obj, objects, of_kind, values_of
-from tests.tools import chart_account_policies, chart_gang_owners
+from tests.chart.rendering import CASES, CHART, NAMESPACE, Obj, objects, of_kind, one, values_of
+from tests.tools import account_rights, chart_account_policies, chart_gang_owners
 from webhook.owner_gangs.table import built_in, read_entries
 from webhook.view.cache import WATCHED as WEBHOOK_WATCHED
 from webhook.view.owners import WORKLOADS
 
 RULES = CHART / "rbac"
+ROLE_KINDS = ("ClusterRole", "Role")
 CODE = {
     "scheduler": tuple(
         f"scheduler_core/{name}"
@@ -202,9 +214,7 @@ def rules_of(name: str) -> list[dict[str, Any]]:
     return rules
 
 
-# What users get, and no program of ours.
-FOR_USERS = ("users-edit", "users-view")
-FILES = sorted(path.stem for path in RULES.glob("*.yaml") if path.stem not in FOR_USERS)
+FILES = sorted(path.stem for path in RULES.glob("*.yaml") if path.stem not in account_rights.FOR_USERS)
 
 
 def test_every_part_has_its_file_of_rules() -> None:
@@ -280,6 +290,42 @@ def test_secrets_and_webhook_configurations_are_reached_by_name_alone(case: str)
             # The names of the history's ConfigMaps tell days: a policy limits them.
             history = rule["resources"] == ["configmaps"] and role["metadata"]["name"] == "muster-scheduler"
             assert history or rule["verbs"] == ["create"] or rule["resourceNames"]
+
+
+def test_the_doctor_s_rights_are_those_of_the_chart() -> None:
+    assert account_rights.FILE.read_text() == account_rights.text(), (
+        "run `python -m tests.tools.account_rights`"
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_doctor_has_nothing_to_say_about_the_chart_s_accounts(case: str) -> None:
+    found = objects(case)
+    kinds_of_roles = {
+        (item["kind"], item["metadata"]["name"]): item for kind in ROLE_KINDS for item in of_kind(found, kind)
+    }
+    config = load_config(one(found, "ConfigMap", "muster-scheduler")["data"]["config.yaml"])
+    asked = set(parts_of_config(config))
+    for item in of_kind(found, "ServiceAccount"):
+        name = item["metadata"]["name"]
+        account = ProgramAccount(name.removeprefix("muster-"), NAMESPACE, name)
+        granted = [
+            GrantedRight(right, binding["metadata"].get("namespace", ""), f"{role['kind']} {role['name']}")
+            for kind in ROLE_KINDS
+            for binding in of_kind(found, f"{kind}Binding")
+            if applies(binding["subjects"], account, binding["metadata"].get("namespace", ""))
+            for role in [binding["roleRef"]]
+            for rule in kinds_of_roles[role["kind"], role["name"]]["rules"]
+            for right in rights_of(rule)
+        ]
+        assert check_rights(account, granted, asked) == []
+        policies = [list(of_kind(found, kind)) for kind in (POLICY, f"{POLICY}Binding")]
+        assert check_policies(account, *policies) == []
+
+
+def test_the_doctor_knows_every_policy_for_an_account() -> None:
+    wanted = yaml.load(chart_account_policies.text(), yaml.CSafeLoader)["policies"]
+    assert {policy["name"] for policy in wanted} == set(POLICIES)
 
 
 def test_policies_for_the_accounts_are_those_of_the_code() -> None:

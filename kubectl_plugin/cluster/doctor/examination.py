@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from kubectl_plugin.cli.errors import CommandFailed
+from kubectl_plugin.cluster.doctor.accounts import check_accounts
 from kubectl_plugin.cluster.doctor.enforcement import check_enforcement, check_topologies
 from kubectl_plugin.cluster.doctor.objects import (
     check_leader,
@@ -37,6 +38,7 @@ CHECKS: Final[dict[str, Check]] = {
     "webhook": check_webhook,
     "certificates": check_certificates,
     "answer": check_answer,
+    "rights": check_accounts,
     "leader": check_leader,
     "enforced": check_enforcement,
     "topologies": check_topologies,

@@ -6,6 +6,7 @@ Service accounts get tokens of the server's, RBAC decides, and the server's audi
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -42,6 +43,7 @@ from tests.support.free_port import free_port
 
 CASE = "everything"
 SECONDS = 60.0
+DOCTOR = Path(sys.executable).parent / "kubectl-elasticquota"
 
 # Granted for what this life does not bring about.
 NOT_PLAYED = {
@@ -299,6 +301,45 @@ def test_the_right_to_touch_pods_reaches_no_further_than_adoption(
         with pytest.raises(ApiException) as refused:
             ask()
     assert words in str(refused.value.body)
+
+
+@pytest.mark.timeout(400)
+def test_doctor_compares_the_rights_in_force_with_those_that_are_needed(lived: Plane) -> None:
+    cluster = lived.cluster
+
+    def told(*flags: str) -> list[str]:
+        command = [str(DOCTOR), "doctor", "-A", "--kubeconfig", str(cluster.kubeconfig), *flags]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return [line for line in done.stdout.splitlines() if "rights: " in line]
+
+    assert told() == ["ok:      rights: rights of 3 accounts: those that this version needs, and no others"]
+    assert told("--as", "somebody")[0].startswith("not checked: rights: you may not list ")
+    binding = f"{access.RBAC}/clusterrolebindings"
+    everything = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    subject = {"kind": "ServiceAccount", "namespace": NAMESPACE, "name": "muster-webhook"}
+    more = {"metadata": {"name": "too-much"}, "roleRef": everything, "subjects": [subject]}
+    cluster.request("POST", binding, more)
+    gone = cluster.request("GET", f"{access.RBAC}/clusterroles/muster-scheduler-gang-budgets")
+    cluster.request("PATCH", f"{access.RBAC}/clusterroles/muster-scheduler-gang-budgets", {"rules": []})
+    policies = f"{ADMISSION}/validatingadmissionpolicybindings/muster-scheduler-pods"
+    bound = cluster.request("GET", policies)
+    cluster.request("DELETE", policies)
+    try:
+        found = "\n".join(told())
+    finally:
+        cluster.request("DELETE", f"{binding}/too-much")
+        cluster.request(
+            "PATCH", f"{access.RBAC}/clusterroles/{gone['metadata']['name']}", {"rules": gone["rules"]}
+        )
+        meta = {key: bound["metadata"][key] for key in ("name", "labels")}
+        cluster.request("POST", policies.rpartition("/")[0], {"metadata": meta, "spec": bound["spec"]})
+    scheduler, webhook = (f"ServiceAccount {NAMESPACE}/muster-{name}" for name in ("scheduler", "webhook"))
+    assert f"{webhook}: may do everything by ClusterRole cluster-admin, which this version does not" in found
+    assert "patch poddisruptionbudgets.policy, delete poddisruptionbudgets.policy: gangs get no" in found
+    assert (
+        f"{scheduler}: is not limited by muster-scheduler-pods: who has its token can change what any"
+        in found
+    )
 
 
 @pytest.mark.timeout(400)

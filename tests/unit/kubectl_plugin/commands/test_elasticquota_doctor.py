@@ -10,11 +10,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from kubectl_plugin.cluster.doctor import examination
 from kubectl_plugin.elasticquota import ANSWERS, COMMANDS
+from scheduler_core.answers.doctor import rights
+from scheduler_core.answers.doctor.rights import POLICIES
 from scheduler_core.certificates import issue_serving, make_authority
 from scheduler_core.model.admission_webhooks import (
     WebhookEndpoint,
@@ -26,6 +29,7 @@ from scheduler_core.model.timestamps import format_micro_time, format_time
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, pod_object, quota_object, refusal
 
 FOLDER = Path(__file__).parents[4] / "charts" / "muster" / "crds"
+RIGHTS = Path(rights.__file__).with_name("account_rights.json")
 # No test changes one.
 CRDS: list[dict[str, Any]] = [
     crd for file in sorted(FOLDER.glob("*.yaml")) for crd in yaml.load_all(file.read_text(), yaml.CSafeLoader)
@@ -102,7 +106,7 @@ def said(done: Any) -> list[str]:
 def test_a_healthy_installation_has_nothing_to_say(eq: Command) -> None:
     done = eq("doctor", "-A")
     assert (said(done), done.err, done.code) == ([], "", 0)
-    assert done.out.splitlines()[-1] == "13 checks, 0 errors, 0 warnings, 0 notes, 0 not checked"
+    assert done.out.splitlines()[-1] == "14 checks, 0 errors, 0 warnings, 0 notes, 0 not checked"
 
 
 def test_a_webhook_that_answers_everybody_is_noted(api: Api, eq: Command) -> None:
@@ -119,6 +123,74 @@ def test_a_webhook_that_answers_everybody_is_noted(api: Api, eq: Command) -> Non
     api.forbidden = {("networkpolicies", "muster-system")}
     words = "who may send reviews is not checked: you may not list networkpolicies.networking.k8s.io"
     assert words in eq("doctor", "-A").out
+
+
+def installed(api: Api, component: str = "scheduler", *flags: str) -> None:
+    """A Deployment with an account that has the rights of its parts and its policies, as in the chart."""
+    account = {"kind": "ServiceAccount", "namespace": "muster-system", "name": f"muster-{component}"}
+    labels = {"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": component}
+    place = {"namespace": "muster-system", "name": f"muster-{component}"}
+    pod = {"serviceAccountName": account["name"], "containers": [{"args": list(flags)}]}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    api.objects["deployments"] = [{"metadata": {**place, "labels": labels}, "spec": {"template": template}}]
+    for plural in ("clusterroles", "roles", "clusterrolebindings", "rolebindings"):
+        api.objects[plural] = []
+    for part, rules in msgspec.json.decode(RIGHTS.read_text()).items():
+        if part in (component, f"{component}-own-namespace"):
+            kind = "ClusterRole" if part == component else "Role"
+            meta = place if kind == "Role" else {"name": f"muster-{part}"}
+            api.objects[f"{kind.lower()}s"].append({"metadata": meta, "rules": rules})
+            reference = {"kind": kind, "name": meta["name"]}
+            binding = {"metadata": meta, "roleRef": reference, "subjects": [account]}
+            api.objects[f"{kind.lower()}bindings"].append(binding)
+    user = f"system:serviceaccount:muster-system:{account['name']}"
+    condition = {"expression": f"request.userInfo.username == '{user}'"}
+    api.objects["validatingadmissionpolicies"] = [
+        {"metadata": {"name": name}, "spec": {"matchConditions": [condition]}} for name in POLICIES
+    ]
+    api.objects["validatingadmissionpolicybindings"] = [
+        {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}
+        for name in POLICIES
+    ]
+
+
+def test_rights_of_an_installation_are_those_that_this_version_needs(api: Api, eq: Command) -> None:
+    installed(api)
+    done = eq("doctor", "-A")
+    (line,) = (line for line in done.out.splitlines() if "rights: " in line)
+    assert line == "ok:      rights: rights of 1 account: those that this version needs, and no others"
+    api.forbidden = {("clusterrolebindings", "")}
+    (line,) = (line for line in eq("doctor", "-A").out.splitlines() if "rights: " in line)
+    assert "not checked: rights: you may not list clusterrolebindings.rbac.authorization.k8s.io" in line
+
+
+def test_rights_that_are_missing_and_spare_are_named_with_what_comes_of_them(api: Api, eq: Command) -> None:
+    installed(api, "scheduler", "--report-node-metrics")
+    subject = "ServiceAccount muster-system/muster-scheduler"
+    api.objects["rolebindings"].clear()
+    everybody = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:serviceaccounts"}
+    api.objects["clusterroles"].append(
+        {
+            "metadata": {"name": "reader"},
+            "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}],
+        }
+    )
+    reference = {"kind": "ClusterRole", "name": "reader"}
+    api.objects["clusterrolebindings"].append(
+        {"metadata": {"name": "all"}, "roleRef": reference, "subjects": [everybody]}
+    )
+    api.objects["validatingadmissionpolicybindings"] = []
+    done = eq("doctor", "-A")
+    found = "\n".join(line for line in done.out.splitlines() if " rights: " in line)
+    for words in (
+        f"error:   rights: {subject}: may not create leases.coordination.k8s.io, ",
+        ": no scheduler leads; install the rights of this version's chart",
+        f"warning: rights: {subject}: may not patch nodemetrics/status.slo.koordinator.sh, ",
+        f"error:   rights: {subject}: may get secrets by ClusterRole reader, which this ",
+        f"warning: rights: {subject}: is not limited by muster-scheduler-pods, ",
+    ):
+        assert words in found
+    assert done.code == 1
 
 
 def _finished_is_counted(api: Api) -> None:
@@ -566,7 +638,7 @@ def test_without_rights_each_check_says_so_and_none_fails(api: Api, eq: Command)
     )
     assert "not checked: leader: you may not list leases.coordination.k8s.io of all namespaces" in lines
     assert "not checked: answer: you may not create elasticquotas in namespace team-a" in lines
-    assert lines[-1].startswith("13 checks, 0 errors, 0 warnings, 0 notes, ")
+    assert lines[-1].startswith("14 checks, 0 errors, 0 warnings, 0 notes, ")
 
 
 def test_json_has_every_check_with_its_findings(api: Api, eq: Command) -> None:
