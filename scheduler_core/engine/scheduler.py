@@ -121,7 +121,7 @@ class Scheduler:
         self.kept_nodes = NodeKeeper(self.cycle, self.queue, profiles)
         self.asking = Asking(self.cycle, self.queue, profiles)
         self.reviews = WaitingReviews(
-            self.queue, state.topology, state.nominations, state.gangs.quota_holds, self._decide
+            self.queue, state.topology, state.nominations, state.gangs.quota_holds, state.table, self._decide
         )
         self._notifier = EventNotifier(state, self.queue, listeners, self.reviews)
         self.refusals = KnownRefusals(state, self.cycle.classes, self.queue, self.reviews, traits)

@@ -17,6 +17,7 @@ from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import Part, QueuedUnit
 from scheduler_core.state.gangs.quota_holds import QuotaHolds
 from scheduler_core.state.nominations import Nominations
+from scheduler_core.state.placed.pods import PodTable
 from scheduler_core.state.topology import TopologyTable
 
 # A message stands for this long at least.
@@ -45,13 +46,15 @@ class WaitingReviews:
         topology: TopologyTable,
         nominations: Nominations,
         holds: QuotaHolds,
+        table: PodTable,
         decide: Callable[[QueuedUnit, float], list[Decision]],
     ) -> None:
         self._queue = queue
         self._topology = topology
         self._nominations = nominations
         self._holds = holds
-        self._followed = (nominations.digest, holds.begun)
+        self._table = table
+        self._followed = self._news
         self._decide = decide
         self.version = 0
         self._tried: deque[_Tried] = deque()
@@ -65,11 +68,18 @@ class WaitingReviews:
         self.version += 1
 
     def follow(self) -> None:
-        """Count a change of nominations, and holds of quota that began: they take room from others."""
-        now = (self._nominations.digest, self._holds.begun)
+        """Count a change of nominations, holds of quota that began, and starts of pods that were corrected.
+
+        The first two take room from others, the third is in messages that say when pods may be taken.
+        """
+        now = self._news
         if now != self._followed:
             self._followed = now
             self.changed()
+
+    @property
+    def _news(self) -> tuple[int, int, int]:
+        return self._nominations.digest, self._holds.begun, self._table.begun
 
     def tried(self, unit: QueuedUnit, now: float) -> None:
         """Record a failed attempt of a unit that now waits for an event."""

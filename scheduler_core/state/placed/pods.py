@@ -43,8 +43,9 @@ class _Cells(NamedTuple):
 class PodTable:
     """One row per placed pod; rows are reused. Arrays may be longer than `size`; dead rows are not `alive`.
 
-    `slot` is the node's slot, `start` the pod's start in seconds (the time of placement if unknown), `since`
-    the time from which on its work would be lost: its start, or its last checkpoint if that is later.
+    `slot` is the node's slot, `start` the pod's start in seconds (the time of placement if unknown),
+    `begun` how often a start was corrected, `since` the time from which on its work would be lost: its
+    start, or its last checkpoint if that is later.
     `checkpoints` tells whether any pod had one. `lasts` is the seconds that a pod may run (infinity without a
     limit). `ending` marks pods that are terminating or whose eviction was decided, `leaving` those of them
     that leave within the limit (`departures.py`): others may wait for these. `late` marks pods that end later
@@ -63,6 +64,7 @@ class PodTable:
         self.rank: Int64 = np.zeros(capacity, dtype=np.int64)  # [capacity]
         self.ranked = False
         self.start: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
+        self.begun = 0
         self.since: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
         self.checkpoints = False
         self.lasts: Float = np.full(capacity, np.inf, dtype=np.float64)  # [capacity]
@@ -185,6 +187,7 @@ class PodTable:
         cells, priority = self._cells, self._priority_of(pod)
         start = cells.start[row] if pod.start_time is None else pod.start_time
         before = (cells.priority[row], cells.start[row], cells.since[row])
+        self.begun += start != before[1]
         self._begin(row, pod, start)
         if before != (priority, start, cells.since[row]):
             self.levels.remove(cells.namespace[row], cells.priority[row])

@@ -8,7 +8,7 @@ from scheduler_core.engine.decisions import Placed
 from scheduler_core.engine.queue.reviews import REVIEW_AFTER_SECONDS
 from scheduler_core.engine.queue.unit import Part
 from tests.support.builders import make_node, make_pod
-from tests.support.gang_scheduler import GangScheduler, rejected
+from tests.support.gang_scheduler import GangScheduler, placed, rejected
 from tests.unit.engine.gang.test_topology_cycle import add_members, group
 from tests.unit.engine.gang.test_topology_cycle import scheduler as with_topology
 
@@ -123,6 +123,21 @@ def test_a_nomination_changes_what_others_are_told() -> None:
     made.step()
     assert made.scheduler.reviews.due() is None
     made.put(make_pod("a/high").uid("high").priority(9).requests(cpu=2))
+    made.step()
+    assert made.scheduler.reviews.due() is not None
+
+
+def test_a_pod_that_began_later_than_was_assumed_is_news() -> None:
+    """Until then a message may say from when the pod may be taken."""
+    made = busy()
+    runs = make_pod("a/runs").uid("runs").requests(cpu=1)
+    made.put(runs)
+    node = placed(made.step())["runs"]
+    look(made, LATER)
+    made.put(runs.on(node))
+    made.step()
+    assert made.scheduler.reviews.due() is None
+    made.put(runs.started(made.now + 1.0))
     made.step()
     assert made.scheduler.reviews.due() is not None
 
