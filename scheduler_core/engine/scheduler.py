@@ -58,7 +58,7 @@ from scheduler_core.engine.scheduling_failure import (
 )
 from scheduler_core.engine.scores.signature import schedules_differently
 from scheduler_core.errors import PluginError
-from scheduler_core.framework.nominations.stale_nominations import stale_nominations
+from scheduler_core.framework.nominations.stale_nominations import release_lost, stale_nominations
 from scheduler_core.framework.nominations.waiting_nominations import has_room, waiting_nominations
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.quota_obstacles import of_a_gang
@@ -67,6 +67,7 @@ from scheduler_core.model.config_map import ConfigMap
 from scheduler_core.model.groups.composite import Composite, is_composite_key
 from scheduler_core.model.groups.gang import Gang, GroupRef, group_of
 from scheduler_core.model.names import REASON_SCHEDULER_ERROR
+from scheduler_core.model.node import Node
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.config_maps import Changed
@@ -121,7 +122,13 @@ class Scheduler:
         self.kept_nodes = NodeKeeper(self.cycle, self.queue, profiles)
         self.asking = Asking(self.cycle, self.queue, profiles)
         self.reviews = WaitingReviews(
-            self.queue, state.topology, state.nominations, state.gangs.quota_holds, state.table, self._decide
+            self.queue,
+            state.topology,
+            state.nominations,
+            state.gangs.quota_holds,
+            state.table,
+            state.ledger,
+            self._decide,
         )
         self._notifier = EventNotifier(state, self.queue, listeners, self.reviews)
         self.refusals = KnownRefusals(state, self.cycle.classes, self.queue, self.reviews, traits)
@@ -140,6 +147,7 @@ class Scheduler:
             self._config_map_changed(self.state.config_maps.put(obj), now)
         else:
             self.tell(put_object(self.state, obj, now), now)
+            self._release_lost(obj, now)
         self._notifier.tell_freed(now)
 
     def put_first_pods(self, pods: Sequence[Pod], now: float) -> None:
@@ -160,7 +168,13 @@ class Scheduler:
             self._config_map_changed(self.state.config_maps.remove(obj), now)
         else:
             self.tell(remove_object(self.state, obj, now), now)
+            self._release_lost(obj, now)
         self._notifier.tell_freed(now)
+
+    def _release_lost(self, obj: Any, now: float) -> None:
+        """Let pods look for another node whose nominated node is not to be used any more."""
+        if isinstance(obj, Node) and len(self.state.nominations):
+            self.queue.reactivate(release_lost(self.state, obj.name), now)
 
     def _put_pod(self, pod: Pod, now: float) -> None:
         events = self.state.put_pod(pod, now)

@@ -72,13 +72,13 @@ class RestoredNominations:
             if group:
                 self._groups.add(group)
 
-    def resolve(self) -> None:
-        """Find the victims that nominated pods wait for, and tell kept nodes from preemptions.
+    def resolve(self) -> set[str]:
+        """Find whom nominated pods wait for, and tell kept nodes from preemptions; gives the nodes.
 
         Both look alike in the API, but a preemptor has leaving victims on some node.
         """
         if not self._pods:
-            return
+            return set()
         victims = self._table.evicted_for()
         for group in self._groups:
             self._resolve_group(group, victims)
@@ -86,6 +86,7 @@ class RestoredNominations:
         self._release([item for item in items if not item.group], victims)
         self._pods.clear()
         self._groups.clear()
+        return {item.node for item in items}
 
     def release(self, group: str) -> None:
         """Once a gang has started, each nominated member waits for its own victims with its own rights."""

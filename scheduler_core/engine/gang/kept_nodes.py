@@ -31,6 +31,7 @@ from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import Part, QueuedUnit
 from scheduler_core.framework.nominations.nominated_sums import nominated_of_quotas
+from scheduler_core.framework.nominations.stale_nominations import release_lost
 from scheduler_core.framework.preemption.eligibility import (
     gang_waits,
     leaving_for,
@@ -383,7 +384,8 @@ class KeepingLimits:
 
     def enforce(self, now: float) -> None:
         """Release overdue nodes and take over nominations of an earlier process; called before each step."""
-        self._state.restored_nominations.resolve()
+        for node in sorted(self._state.restored_nominations.resolve()):
+            self._queue.reactivate(release_lost(self._state, node), now)
         self.observe(now)
         for key in self._keeping.overdue(now):
             self._keeping.end(key, now)

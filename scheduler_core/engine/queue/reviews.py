@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from scheduler_core.engine.decisions import Decision
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import Part, QueuedUnit
+from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.gangs.quota_holds import QuotaHolds
 from scheduler_core.state.nominations import Nominations
 from scheduler_core.state.placed.pods import PodTable
@@ -47,6 +48,7 @@ class WaitingReviews:
         nominations: Nominations,
         holds: QuotaHolds,
         table: PodTable,
+        ledger: QuotaLedger,
         decide: Callable[[QueuedUnit, float], list[Decision]],
     ) -> None:
         self._queue = queue
@@ -54,6 +56,7 @@ class WaitingReviews:
         self._nominations = nominations
         self._holds = holds
         self._table = table
+        self._ledger = ledger
         self._followed = self._news
         self._decide = decide
         self.version = 0
@@ -70,16 +73,24 @@ class WaitingReviews:
     def follow(self) -> None:
         """Count a change of nominations, holds of quota that began, and starts of pods that were corrected.
 
-        The first two take room from others, the third is in messages that say when pods may be taken.
+        The first two take room from others. The third is in messages that say when pods may be taken.
         """
         now = self._news
         if now != self._followed:
-            self._followed = now
-            self.changed()
+            before, self._followed = self._followed, now
+            if now[:2] != before[:2] or self._age_matters():
+                self.changed()
 
     @property
     def _news(self) -> tuple[int, int, int]:
         return self._nominations.digest, self._holds.begun, self._table.begun
+
+    def _age_matters(self) -> bool:
+        """Whether some pods may be taken only once they have run for a time."""
+        ledger = self._ledger
+        return ledger.borrowing.fair_moves or any(
+            quota.sharing.reclaim_min_runtime for quota in ledger.quotas()
+        )
 
     def tried(self, unit: QueuedUnit, now: float) -> None:
         """Record a failed attempt of a unit that now waits for an event."""

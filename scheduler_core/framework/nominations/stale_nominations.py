@@ -1,7 +1,7 @@
 """Stale nominations: nominated pods for which waiting is of no use any more.
 
-Other pods with better rights were nominated or placed since. kube-scheduler clears the nominations of less
-important pods likewise.
+Other pods with better rights were nominated or placed since, or the node is lost. kube-scheduler clears the
+nominations of less important pods likewise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.nominations.nominated_sums import nominated_of_quotas
-from scheduler_core.framework.preemption.eligibility import awaited, room_after_leaving
+from scheduler_core.framework.preemption.eligibility import awaited, lost_its_node, room_after_leaving
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
@@ -37,6 +37,22 @@ def stale_nominations(state: ClusterState, given: Collection[str]) -> list[Pod]:
     if tight or (added and _nodes_overbooked(state)) or any(_overbooked(state, node) for node in given):
         return [item.pod for item in state.nominations.waiting(_preempted) if not awaited(state, item.pod)]
     return []
+
+
+def release_lost(state: ClusterState, node: str) -> list[Pod]:
+    """Remove the nominations of a node that is gone or that their pods cannot use any more; gives these pods.
+
+    Else they would count against whoever is tried before them. Of members nominated together all are removed.
+    """
+    lost = [
+        item for item in state.nominations.on_node(node) if not item.kept and lost_its_node(state, item.pod)
+    ]
+    for item in lost:
+        if item.group:
+            state.nominations.remove_group(item.group)
+        else:
+            state.nominations.remove(item.pod.uid)
+    return [item.pod for item in lost]
 
 
 def _some_go_over_min(state: ClusterState, added: Iterable[Nomination]) -> bool:

@@ -35,7 +35,8 @@ def calm_of(table: PodTable, eligible: Bool, of: Int64, least: Sequence[float], 
     owners = of[table.namespace[rows]]
     seconds: Float = np.array(least, dtype=np.float64)[owners]
     free = table.start[rows] + seconds
-    late = free > now
+    # The clock of a kubelet may be ahead.
+    late = (free > now) & (seconds > 0)
     if not late.any():
         return Calm(young, inf, -1)
     young[rows[late]] = True

@@ -263,6 +263,9 @@ class Player(Simulation):
         steps = [*fresh.step(self.now), *fresh.step(self.now)]
         decisions = [item for item in steps if isinstance(item, Rejected)]
         rested = self._rested(fresh)
+        if any(isinstance(item, Evicted) and item.preemptor.namespace in rested for item in steps):
+            # What others say follows from this eviction.
+            return
         excused |= {item.pod.key for item in decisions if item.pod.namespace in rested}
         # A fresh scheduler does not know all holds of the past.
         other = _ends(fresh).keys() ^ _ends(self.scheduler).keys()

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler_core.model.names import LABEL_HOSTNAME
 from scheduler_core.model.node import UNREACHABLE_TAINT_KEY, Node
 from tests.support.builders import NodeBuilder, PodBuilder, make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, evicted, placed
@@ -132,3 +133,35 @@ def test_a_group_on_the_topology_takes_members_that_somebody_can_end(how: str) -
     made.group("g", 3, "{}", priority="5")
     made.put(*(pod.priority(5) for pod in members("g", 3, 1)))
     assert evicted(made.step()) == {"old-1"}
+
+
+@pytest.mark.parametrize("how", ["gone", "cordoned"])
+def test_whose_node_is_lost_takes_no_quota_from_who_is_tried_first(how: str) -> None:
+    """a/late waits for n0, and cannot run elsewhere; with it there is no quota for a/early beside b/stays."""
+    made = GangScheduler([2, 4])
+    made.put(make_quota("a/quota").min(cpu=4), make_quota("b/quota").min(cpu=0))  # type: ignore[arg-type]
+    goes, stays = (make_pod(f"b/{name}").uid(name).requests(cpu=2).started(1.0) for name in ("goes", "stays"))
+    late = make_pod("a/late").uid("late").requests(cpu=2).created(2).selector(**{LABEL_HOSTNAME: "n0"})
+    made.put(goes.on("n0"), stays.on("n1"), late)
+    assert evicted(made.step()) == {"goes"}
+    node = make_node("n0").allocatable(cpu=2)
+    if how == "gone":
+        made.scheduler.remove(node.obj(), made.now)
+    else:
+        made.scheduler.put(node.unschedulable().obj(), made.now)
+    made.scheduler.remove(goes.obj(), made.now)
+    made.put(make_pod("a/early").uid("early").requests(cpu=2).created(1))
+    decisions = made.step(20.0)
+    assert (placed(decisions), evicted(decisions)) == ({"early": "n1"}, set())
+    assert made.state.nominations.node_of("late") == ""
+
+
+def test_a_new_process_gives_up_nominated_nodes_that_are_lost_before_it_tries_others() -> None:
+    made = GangScheduler()
+    made.scheduler.put(make_node("n1").allocatable(cpu=4).obj(), made.now)
+    made.put(make_quota("a/quota").min(cpu=4), make_quota("b/quota").min(cpu=0))  # type: ignore[arg-type]
+    late = make_pod("a/late").uid("late").requests(cpu=2).created(2).selector(**{LABEL_HOSTNAME: "n0"})
+    made.put(make_pod("b/stays").uid("stays").requests(cpu=2).started(1.0).on("n1"), late.nominated("n0"))
+    made.put(make_pod("a/early").uid("early").requests(cpu=2).created(1))
+    decisions = made.step()
+    assert (placed(decisions), evicted(decisions)) == ({"early": "n1"}, set())

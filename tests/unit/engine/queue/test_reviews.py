@@ -7,7 +7,8 @@ import pytest
 from scheduler_core.engine.decisions import Placed
 from scheduler_core.engine.queue.reviews import REVIEW_AFTER_SECONDS
 from scheduler_core.engine.queue.unit import Part
-from tests.support.builders import make_node, make_pod
+from scheduler_core.model.names import RECLAIM_MIN_RUNTIME_ANNOTATION
+from tests.support.builders import make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, placed, rejected
 from tests.unit.engine.gang.test_topology_cycle import add_members, group
 from tests.unit.engine.gang.test_topology_cycle import scheduler as with_topology
@@ -127,9 +128,12 @@ def test_a_nomination_changes_what_others_are_told() -> None:
     assert made.scheduler.reviews.due() is not None
 
 
-def test_a_pod_that_began_later_than_was_assumed_is_news() -> None:
+@pytest.mark.parametrize("calm", [True, False])
+def test_a_pod_that_began_later_than_was_assumed_is_news_where_its_age_matters(calm: bool) -> None:
     """Until then a message may say from when the pod may be taken."""
     made = busy()
+    quota = make_quota("b/quota")
+    made.put(quota.annotation(RECLAIM_MIN_RUNTIME_ANNOTATION, "1m") if calm else quota)  # type: ignore[arg-type]
     runs = make_pod("a/runs").uid("runs").requests(cpu=1)
     made.put(runs)
     node = placed(made.step())["runs"]
@@ -139,7 +143,7 @@ def test_a_pod_that_began_later_than_was_assumed_is_news() -> None:
     assert made.scheduler.reviews.due() is None
     made.put(runs.started(made.now + 1.0))
     made.step()
-    assert made.scheduler.reviews.due() is not None
+    assert (made.scheduler.reviews.due() is not None) is calm
 
 
 def test_a_node_that_is_nominated_anew_is_news_even_where_the_api_names_it_already() -> None:

@@ -42,6 +42,13 @@ def test_the_first_of_the_young_tells_until_when(
     assert (found.young.tolist(), found.until, found.owner) == (young, until, owner)
 
 
+def test_a_start_that_is_yet_to_come_protects_nobody_whose_quota_asks_for_no_time() -> None:
+    """The clock of the kubelet is ahead."""
+    table = table_of(("a", 103.0), ("b", 103.0))
+    found = calm_of(table, np.ones(2, dtype=np.bool_), np.array([0, 1], dtype=np.int64), [0.0, 5.0], 100.0)
+    assert (found.young.tolist(), found.until, found.owner) == ([False, True], 108.0, 1)
+
+
 def test_only_who_could_go_is_waited_for() -> None:
     table = table_of(("a", 99.0), ("a", 90.0))
     eligible = np.array([True, False])
