@@ -19,7 +19,8 @@ import yaml
 from scheduler_core.certificates import make_authority
 from tests.chart.live.installation import CONFIGURATIONS
 from tests.chart.live.test_chart_policies import ADMISSION, await_policies
-from tests.chart.live.token_cases import CARRIED_OUT, CORE, REFUSED, STRATEGIC, Obj, fill
+from tests.chart.live.token_cases import CARRIED_OUT, REFUSED
+from tests.chart.live.token_objects import CORE, STRATEGIC, Obj, fill
 from tests.chart.rendering import CHART, NAMESPACE, objects
 from tests.support.clusters.cluster import Cluster, await_established
 from tests.support.clusters.control_plane import ControlPlane

@@ -8,117 +8,31 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.chart.live.token_objects import (
+    AUTO,
+    BUDGETS,
+    CLAIMS,
+    CORE,
+    GROUPS,
+    METRICS,
+    MUSTER,
+    NATIVE_GROUPS,
+    PODS,
+    QUOTAS,
+    SELECTED,
+    UID_LABEL,
+    VOLUMES,
+    WEBHOOKS,
+    Obj,
+    binding,
+    budget,
+    condition,
+    for_claim,
+    group,
+    own_budget,
+    pod,
+)
 from tests.chart.rendering import NAMESPACE
-from tests.support.clusters.server import Server, request
-
-Obj = dict[str, Any]
-STRATEGIC = (("Content-Type", "application/strategic-merge-patch+json"),)
-CORE = "/api/v1/namespaces"
-PODS = f"{CORE}/{{}}/pods"
-GROUPS = "/apis/incubator.scheduling.k8s.io/v1alpha1/namespaces/{}/podgroups"
-NATIVE_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
-BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
-VOLUMES = "/api/v1/persistentvolumes"
-CLAIMS = f"{CORE}/{{}}/persistentvolumeclaims"
-WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-AUTO = {"muster.dev/gang": "auto"}
-SELECTED = "volume.kubernetes.io/selected-node"
-UID_LABEL = "muster.dev/pod-group-uid"
-
-
-def container(image: str = "example.com/app:1", **more: Any) -> Obj:
-    return {"name": "main", "image": image, **more}
-
-
-def pod(name: str, scheduler: str = "muster-scheduler", **spec: Any) -> Obj:
-    body = {"containers": [container()], "schedulerName": scheduler, **spec}
-    return {"metadata": {"name": name, "labels": {"app": "web"}}, "spec": body}
-
-
-def group(name: str, labels: Obj | None = None, **spec: Any) -> Obj:
-    meta = {"name": name, "labels": labels or {}, "annotations": {"muster.dev/gang-source": "Job"}}
-    kind = {"apiVersion": "incubator.scheduling.k8s.io/v1alpha1", "kind": "PodGroup"}
-    return {**kind, "metadata": meta, "spec": {"minMembers": 2, "minMembersFrom": "Owner", **spec}}
-
-
-def claim(name: str, **meta: Any) -> Obj:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    return {"metadata": {"name": name, **meta}, "spec": {**spec, "storageClassName": "none"}}
-
-
-def volume(name: str, reserved: Obj | None = None) -> Obj:
-    spec: Obj = {
-        "accessModes": ["ReadWriteOnce"],
-        "capacity": {"storage": "1Gi"},
-        "hostPath": {"path": "/data"},
-        "storageClassName": "none",
-        "persistentVolumeReclaimPolicy": "Retain",
-    }
-    return {"metadata": {"name": name}, "spec": spec | ({"claimRef": reserved} if reserved else {})}
-
-
-def for_claim(name: str, uid: str = "", namespace: str = "team") -> Obj:
-    kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-    return {**kind, "namespace": namespace, "name": name, **({"uid": uid} if uid else {})}
-
-
-def budget(name: str, selector: Obj, labels: Obj | None = None) -> Obj:
-    kind = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
-    return {
-        **kind,
-        "metadata": {"name": name, "labels": labels or {}},
-        "spec": {"minAvailable": 1, "selector": selector},
-    }
-
-
-def own_budget(uid: str, selected: str = "") -> Obj:
-    return budget(f"podgroup-{uid}", {"matchLabels": {UID_LABEL: selected or uid}}, {UID_LABEL: uid})
-
-
-def binding(name: str, **meta: Any) -> Obj:
-    target = {"kind": "Node", "name": "n1"}
-    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **meta}, "target": target}
-
-
-def condition(kind: str, status: str = "False") -> Obj:
-    return {"status": {"conditions": [{"type": kind, "status": status, "reason": "Said"}]}}
-
-
-def fill(server: Server) -> None:
-    """The objects of others, as an administrator makes them."""
-
-    def make(path: str, *bodies: Obj) -> None:
-        for body in bodies:
-            request(server, "POST", path, body)
-
-    make("/api/v1/nodes", {"metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "z"}}})
-    make(
-        CORE,
-        *({"metadata": {"name": name}} for name in ("team", NAMESPACE)),
-        {"metadata": {"name": "fleet", "labels": AUTO}},
-        {"metadata": {"name": "exempted", "labels": AUTO | {"muster.dev/exempt": "true"}}},
-    )
-    make(PODS.format("team"), pod("p"), pod("theirs", "default-scheduler"))
-    privileged = container(securityContext={"privileged": True})
-    make(PODS.format("kube-system"), pod("proxy", "default-scheduler", containers=[privileged]))
-    for name in ("p", "theirs"):
-        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-        request(server, "PATCH", f"{PODS.format('team')}/{name}/status", {"status": ready}, headers=STRATEGIC)
-    make(CLAIMS.format("team"), claim("new"), claim("placed", annotations={SELECTED: "n1"}))
-    bound = claim("bound")
-    bound["spec"]["volumeName"] = "taken"
-    make(CLAIMS.format("team"), bound)
-    make(VOLUMES, volume("free"), volume("taken", for_claim("bound", "1")), volume("kept", for_claim("new")))
-    make(GROUPS.format("fleet"), group("made", AUTO), group("mine"))
-    make(GROUPS.format("team"), group("marked", AUTO), group("plain"))
-    make(GROUPS.format("kube-system"), group("marked", AUTO))
-    make(GROUPS.format("exempted"), group("made", AUTO))
-    maps = f"{CORE}/team/configmaps"
-    data = {"name": "g", "size": "2", "status": "Pending"}
-    make(maps, {"metadata": {"name": "g", "labels": {"sakkara.group": ""}}, "data": data})
-    make(maps, {"metadata": {"name": "plain"}, "data": {"a": "b"}})
-    make(BUDGETS.format("team"), budget("theirs", {"matchLabels": {"app": "web"}}), own_budget("1"))
-    make(f"{CORE}/team/secrets", {"metadata": {"name": "password"}})
 
 
 def patched(namespace: str, name: str, body: Obj, part: str = "") -> tuple[str, str, Obj]:
@@ -262,6 +176,12 @@ SCHEDULER_REFUSED = {
         {"metadata": {"annotations": {"muster.dev/topology-constraints": "{}"}}},
         ONLY_RESULTS,
     ),
+    "the labels of a native group": (
+        "PATCH",
+        f"{NATIVE_GROUPS.format('team')}/native",
+        {"metadata": {"labels": {"a": "b"}}},
+        ONLY_RESULTS,
+    ),
     "the size of a group ConfigMap": (
         "PATCH",
         f"{CORE}/team/configmaps/g",
@@ -320,11 +240,26 @@ SCHEDULER_REFUSED = {
     ),
     "a quota": (
         "PATCH",
-        "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team/elasticquotas/q",
-        {"spec": {}},
+        f"{QUOTAS.format('team')}/quota",
+        {"spec": {"max": {"cpu": "100"}}},
         'cannot patch resource "elasticquotas"',
     ),
 }
+
+EVENT = (
+    "POST",
+    "/apis/events.k8s.io/v1/namespaces/kube-system/events",
+    {
+        "metadata": {"name": "e"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "somebody",
+        "reportingInstance": "else",
+        "action": "Said",
+        "reason": "Said",
+        "type": "Warning",
+        "regarding": {"kind": "Pod", "namespace": "kube-system", "name": "proxy"},
+    },
+)
 
 SCHEDULER_CARRIED_OUT = {
     "labels of members and ranks": patched(
@@ -389,21 +324,31 @@ SCHEDULER_CARRIED_OUT = {
     "a budget of a gang": ("POST", BUDGETS.format("team"), own_budget("2")),
     "another minimum in it": ("PATCH", f"{BUDGETS.format('team')}/podgroup-1", {"spec": {"minAvailable": 2}}),
     "its end": ("DELETE", f"{BUDGETS.format('team')}/podgroup-1", None),
-    "all ConfigMaps, to read": ("GET", "/api/v1/configmaps", None),
-    "an Event about anything": (
-        "POST",
-        "/apis/events.k8s.io/v1/namespaces/kube-system/events",
-        {
-            "metadata": {"name": "e"},
-            "eventTime": "2026-01-01T00:00:00.000000Z",
-            "reportingController": "somebody",
-            "reportingInstance": "else",
-            "action": "Said",
-            "reason": "Said",
-            "type": "Warning",
-            "regarding": {"kind": "Pod", "namespace": "kube-system", "name": "proxy"},
-        },
+    "the status of a quota": (
+        "PATCH",
+        f"{QUOTAS.format('team')}/quota/status",
+        {"status": {"used": {"cpu": "1"}}},
     ),
+    "the status of a group of quotas": (
+        "PATCH",
+        f"{MUSTER.format('quotagroups')}/all/status",
+        {"status": {"used": {"cpu": "1"}}},
+    ),
+    "a day of the history": (
+        "POST",
+        f"{CORE}/{NAMESPACE}/configmaps",
+        {"metadata": {"name": "muster-history-2026-01-01"}},
+    ),
+    "what is measured on a node": ("DELETE", f"{METRICS}/n1", None),
+    "whose a token is": (
+        "POST",
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "made-up"}},
+    ),
+    "all pods, to read": ("GET", "/api/v1/pods", None),
+    "all volumes, to read": ("GET", VOLUMES, None),
+    "all ConfigMaps, to read": ("GET", "/api/v1/configmaps", None),
+    "an Event about anything": EVENT,
 }
 
 ASKED = "the webhook writes PodGroups only in namespaces with muster.dev/gang=auto"
@@ -413,6 +358,18 @@ ONLY_MINIMUM = "the webhook changes only spec.minMembers, metadata.ownerReferenc
 MORE: Obj = {"spec": {"minMembers": 50}}
 
 WEBHOOK_REFUSED = {
+    "a quota": (
+        "PATCH",
+        f"{QUOTAS.format('team')}/quota",
+        {"spec": {}},
+        'cannot patch resource "elasticquotas"',
+    ),
+    "a pod to a node": (
+        "POST",
+        f"{PODS.format('team')}/p/binding",
+        binding("p"),
+        'cannot create resource "pods/binding"',
+    ),
     "a group where nobody asked": ("POST", GROUPS.format("team"), group("more", AUTO), ASKED),
     "a group in kube-system": ("PATCH", f"{GROUPS.format('kube-system')}/marked", MORE, ASKED),
     "a group in a namespace that is exempt": ("PATCH", f"{GROUPS.format('exempted')}/made", MORE, ASKED),
@@ -474,6 +431,20 @@ LEDGER: Obj = {
     "spec": {},
 }
 WEBHOOK_CARRIED_OUT = {
+    "an Event about anything": EVENT,
+    "a pod that leaves its Job": patched(
+        "team",
+        "theirs",
+        {
+            "metadata": {
+                "ownerReferences": None,
+                "labels": {"job-name": None},
+                "annotations": {"muster.dev/released": "true"},
+            }
+        },
+    ),
+    "all pods, to read": ("GET", "/api/v1/pods", None),
+    "all ConfigMaps, to read": ("GET", "/api/v1/configmaps", None),
     "its own key": ("GET", f"{CORE}/{NAMESPACE}/secrets/muster-webhook-certificate", None),
     "the reservations of any namespace": (
         "POST",
