@@ -75,7 +75,7 @@ KINDS: dict[str, Callable[[int], dict[str, Any]]] = {
 class Flood:
     """The server's part: watch events of pods, and times of event and binding for the quiet namespace."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, nodes: int) -> None:
         self.shown: dict[str, float] = {}
         self.bound: dict[str, float] = {}
         self._pods: dict[str, dict[str, Any]] = {}
@@ -85,7 +85,7 @@ class Flood:
         # The first pod leaves only the requests of the unschedulable pods in the quota.
         running = [plain_pod(FLOOD, "runs", "99500m", nodeName="node-0")]
         lists = {
-            "/api/v1/nodes": pages(size.nodes, node),
+            "/api/v1/nodes": pages(nodes, node),
             QUOTAS_PATH: pages(len(quotas), quotas.__getitem__),
             PODS_PATH: pages(len(running), running.__getitem__),
         }
@@ -113,10 +113,22 @@ class Flood:
         pod["spec"]["nodeName"] = node
         self._tell("MODIFIED", [pod], [])
 
+    def await_bound(self, seconds: float) -> None:
+        """Wait until all pods that can start are bound. Raises TimeoutError."""
+        give_up = time.monotonic() + seconds
+        while len(self.bound) < len(self.shown) and time.monotonic() < give_up:
+            time.sleep(TICK_SECONDS)
+        if len(self.bound) < len(self.shown):
+            raise TimeoutError(f"{len(self.shown) - len(self.bound)} pods were not bound")
+
+    def waited(self) -> list[float]:
+        """Sorted waiting times of the pods that can start, in milliseconds."""
+        return sorted((self.bound[key] - at) * 1000 for key, at in self.shown.items())
+
 
 def waits(size: Size, make: Callable[[int], dict[str, Any]], at_once: bool) -> list[float]:
     """Sorted waiting times of the quiet namespace's pods in milliseconds."""
-    flood = Flood(size)
+    flood = Flood(size.nodes)
     with flood.server, synced_scheduler(flood.server) as process:
         await_rest(process, size.quiet)
         pods = list(map(make, range(size.pods)))
@@ -128,12 +140,8 @@ def waits(size: Size, make: Callable[[int], dict[str, Any]], at_once: bool) -> l
             flood.show(pods[done:until], probes)
             done, probed = until, probed + probes
             time.sleep(TICK_SECONDS)
-        give_up = time.monotonic() + MOST_SECONDS
-        while len(flood.bound) < len(flood.shown) and time.monotonic() < give_up:
-            time.sleep(TICK_SECONDS)
-    if len(flood.bound) < len(flood.shown):
-        raise TimeoutError(f"{len(flood.shown) - len(flood.bound)} pods were not bound")
-    return sorted((flood.bound[key] - at) * 1000 for key, at in flood.shown.items())
+        flood.await_bound(MOST_SECONDS)
+    return flood.waited()
 
 
 def main(small: bool = False) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,18 +59,37 @@ def diagnose(
         plugins = {plugin.name for plugin in profile.plugins} | {NOMINATED_PODS}
         if left.any():
             rejections.append(Rejection("", "node(s) kept for nominated pods", int(left.sum())))
-    return Diagnosis(total, None, tuple(rejections), frozenset(plugins))
+    return Diagnosis(
+        total, None, tuple(rejections), frozenset(plugins), lasting=_lasting(profile, cycle, bits, alive)
+    )
 
 
 def unresolvable_nodes(profile: Profile, cycle: Cycle, bits: Mapping[str, Bits], alive: Bool) -> Bool:
     """bool [N]: nodes that no eviction can make fit, because of a reason that is not resolvable."""
     found = ~alive
+    for _, refused in _unresolvable(profile, cycle, bits):
+        found |= refused
+    return found
+
+
+def _lasting(profile: Profile, cycle: Cycle, bits: Mapping[str, Bits], alive: Bool) -> frozenset[str]:
+    """The filters that refuse nodes for such reasons, if each node is refused so; else none."""
+    found, names = ~alive, set()
+    for name, refused in _unresolvable(profile, cycle, bits):
+        if (refused & alive).any():
+            names.add(name)
+            found |= refused
+    return frozenset(names) if found.all() else frozenset()
+
+
+def _unresolvable(profile: Profile, cycle: Cycle, bits: Mapping[str, Bits]) -> Iterator[tuple[str, Bool]]:
+    """For each filter that has reasons which are not resolvable: bool [N], the nodes that it refuses so."""
     for plugin in profile.filter:
         if plugin.name in bits:
             reasons = enumerate(plugin.reasons(cycle))
             mask = sum(1 << bit for bit, reason in reasons if not reason.resolvable)
-            found |= (bits[plugin.name] & np.uint64(mask)) != 0
-    return found
+            if mask:
+                yield plugin.name, (bits[plugin.name] & np.uint64(mask)) != 0
 
 
 def reason_texts(plugin: FilterPlugin, cycle: Cycle, bits: int) -> str:

@@ -309,12 +309,18 @@ class PodCycle:
             result = plugin.post_filter(cycle, diagnosis)
             if result.message:
                 # The plugin looked for victims. It may find some after an event that its own hints accept,
-                # those of the filters that refused nodes, or those of the preemption obstacles.
+                # those of the filters that refused nodes, or those of the preemption obstacles. Where no
+                # eviction can help on any node, only other nodes can.
+                helpless = diagnosis.lasting and self.state.nominations.get(cycle.pod.uid) is None
                 asked = (
-                    diagnosis.plugins
-                    | {plugin.name}
-                    | searched_for(self.state, cycle.pod)
-                    | evaluation.refusing()
+                    diagnosis.lasting
+                    if helpless
+                    else (
+                        diagnosis.plugins
+                        | {plugin.name}
+                        | searched_for(self.state, cycle.pod)
+                        | evaluation.refusing()
+                    )
                 )
                 diagnosis = msgspec.structs.replace(
                     diagnosis,

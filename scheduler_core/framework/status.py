@@ -90,7 +90,8 @@ _nodes: Final = attrgetter("nodes")
 class Diagnosis(msgspec.Struct, frozen=True):
     """The reasons why a pod got no node: a refusal before the nodes were filtered, or rejections per node.
 
-    `plugins` are those whose hints decide when the pod is tried again, at the latest at `due`.
+    `plugins` are those whose hints decide when the pod is tried again, at the latest at `due`. `lasting`: the
+    filters that refuse every node for reasons which no eviction removes; empty if one may be made to fit.
     """
 
     total_nodes: int
@@ -99,6 +100,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     plugins: frozenset[str] = frozenset()
     post_filter: str = ""
     due: float = math.inf
+    lasting: frozenset[str] = frozenset()
 
     @property
     def refused_by(self) -> str:

@@ -168,11 +168,18 @@ class Loop:
                 self.schedule.worked(_QUEUE)
                 seconds = self._monotonic() - began
                 self._metrics.decided(decisions, seconds)
+                self._count_vain(decisions, seconds, now)
                 for decision in decisions:
                     dispatcher.submit(decision, self._timing(decision, now, seconds))
                     self._note_wait(decision)
             if not self.scheduler.queue.has_active():
                 return
+
+    def _count_vain(self, decisions: Sequence[Decision], seconds: float, now: float) -> None:
+        """Count what an attempt took that only refused its pods."""
+        refused = [item.pod.namespace for item in decisions if isinstance(item, Rejected)]
+        if refused and len(refused) == len(decisions):
+            self.scheduler.queue.shares.spend(refused[0], seconds, now)
 
     def _review(self, dispatcher: Dispatcher, now: float) -> None:
         """While the queue is empty: check whether the reports of waiting pods are still true."""

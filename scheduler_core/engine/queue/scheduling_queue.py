@@ -2,7 +2,7 @@
 
 A unit is a single pod, or a gang that is tried together. It is in exactly one part:
 
-- active: ordered by QueueSort.
+- active: ordered by QueueSort; those of a namespace that used up its share of the processor go after others.
 - unschedulable: rejected; until the hint of a rejecting plugin accepts an event, a given time comes, or five
   minutes pass. Equivalent units wait as one class (`queue.waiting_classes`), and one is tried for all.
 - backoff: requeued before its backoff is over.
@@ -18,8 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 
 from scheduler_core.arrays.changes import ChangeLog
-from scheduler_core.engine.queue.active_queue import ActiveQueue, FairActiveQueue, UnitsInOrder
+from scheduler_core.engine.queue.active_queue import ActiveQueue, Entry, FairActiveQueue, UnitsInOrder
 from scheduler_core.engine.queue.fair_places import FairPlaces
+from scheduler_core.engine.queue.processor_shares import ProcessorShares
 from scheduler_core.engine.queue.requeue import ClassRequeuer, Wake, Wakes
 from scheduler_core.engine.queue.unit import Part, QueuedUnit, Traits, WaitingClass, alone
 from scheduler_core.engine.queue.waiting_demand import WaitingDemand
@@ -73,6 +74,9 @@ class SchedulingQueue:
         self._active: UnitsInOrder = (
             ActiveQueue() if places is None else FairActiveQueue(places, self.units.get)
         )
+        self.shares = ProcessorShares()
+        # Active units that others go before, by namespace.
+        self._aside: dict[str, ActiveQueue] = {}
         # When the backoff or the wait of a unit ends, by its key.
         self._ends: DueTimes[str] = DueTimes()
         table = table or WaitingTable(NodesOfKinds(ChangeLog()))
@@ -237,7 +241,7 @@ class SchedulingQueue:
         self.flush(now)
         if self._places is not None:
             self._places.advance(now)
-        while (found := self._active.pop()) is not None:
+        while (found := self._next(now)) is not None:
             _, entry, key = found
             unit = self.units.get(key)
             if unit is not None and unit.entry == entry and self._is_worth_trying(unit, now):
@@ -247,6 +251,33 @@ class SchedulingQueue:
             # Other classes may follow the representative that was put back.
             self.classes.continue_attempts(now)
         return None
+
+    def _next(self, now: float) -> Entry | None:
+        """Remove and return the next entry; those of units that others go before come last."""
+        if not self._aside and not self.shares:
+            return self._active.pop()
+        for namespace in [name for name in self._aside if not self.shares.over(name, now)]:
+            lane = self._aside.pop(namespace)
+            while (found := lane.pop()) is not None:
+                self._push(found)
+        while (found := self._active.pop()) is not None:
+            unit = self.units.get(found[2])
+            if unit is None or unit.entry != found[1] or not self.shares.over(unit.namespace, now):
+                return found
+            self._aside.setdefault(unit.namespace, ActiveQueue()).push(found)
+        if not self._aside:
+            return None
+        namespace = min(self._aside, key=lambda name: self.shares.spent(name, now))
+        found = self._aside[namespace].pop()
+        if not len(self._aside[namespace]):
+            del self._aside[namespace]
+        return found
+
+    def _push(self, entry: Entry) -> None:
+        """Add the entry of a unit that is active, unless it has left."""
+        unit = self.units.get(entry[2])
+        if unit is not None and unit.entry == entry[1]:
+            self._active.push(entry)
 
     def take(self, unit: QueuedUnit) -> None:
         """Take a waiting unit out of its part to be tried, without counting an attempt."""
@@ -337,7 +368,7 @@ class SchedulingQueue:
 
     def has_active(self) -> bool:
         """Whether a unit is active (stale entries count until they are popped)."""
-        return len(self._active) > 0 or bool(self.classes)
+        return len(self._active) > 0 or bool(self._aside) or bool(self.classes)
 
     def next_time(self) -> float | None:
         """When `flush` has work next, or None."""

@@ -15,7 +15,7 @@ from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.controllers.controller import Controller
-from scheduler_core.engine.decisions import Decision
+from scheduler_core.engine.decisions import Decision, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.watch.tracker import Event
@@ -107,6 +107,31 @@ def test_decisions_are_made_for_a_while_and_then_events_are_taken() -> None:
         timed.turn()
         made.append(len(timed.carried.placed))
     assert made == [4, 8, 9]
+
+
+def test_others_go_before_a_namespace_whose_refused_pods_took_the_time() -> None:
+    timed = Timed()
+    timed.slow_steps(DECIDE_SECONDS * 0.4)
+    timed.put(*(seen(PODS, pod(f"p{number}", cpu=f"{5 + number}")) for number in range(6)))
+    timed.turn()
+    tried = len(timed.carried.decisions)
+    assert 0 < tried < 6
+    timed.put(seen(PODS, msgspec.structs.replace(pod("q"), namespace="b")))
+    for _ in range(3):
+        timed.turn()
+    names = [made.pod.name for made in timed.carried.decisions if isinstance(made, Placed | Rejected)]
+    assert names == [*(f"p{number}" for number in range(tried)), "q", *(f"p{n}" for n in range(tried, 6))]
+
+
+def test_time_in_which_pods_are_placed_counts_for_nobody() -> None:
+    timed = Timed()
+    timed.slow_steps(DECIDE_SECONDS)
+    timed.put(*(seen(PODS, pod(f"p{number}", cpu="0.1")) for number in range(3)))
+    timed.turn()
+    timed.put(seen(PODS, msgspec.structs.replace(pod("q"), namespace="b")))
+    for _ in range(3):
+        timed.turn()
+    assert [placed.pod.name for placed in timed.carried.placed] == ["p0", "p1", "p2", "q"]
 
 
 def test_changes_of_one_object_stay_in_order_over_turns() -> None:

@@ -1,0 +1,62 @@
+"""The processor time that attempts of each namespace took in vain: who used up a share lets others go first.
+
+One tenant can have thousands of waiting pods that all differ, and make an event that may help each of them
+twice a second. Without a bound, the pods of all others would wait behind these attempts.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+# What a namespace may use at once, in seconds, before others go first.
+LIMIT_SECONDS: Final = 0.1
+# Seconds of each second that it gets back.
+SHARE: Final = 0.1
+
+
+class _Spent(NamedTuple):
+    seconds: float
+    at: float
+
+
+class ProcessorShares:
+    """Seconds that failed attempts took, by namespace. Times are the caller's `now`.
+
+    The engine measures no time: whoever runs it tells what attempts took. Where nobody does, the order of
+    attempts depends on pods and quotas alone.
+    """
+
+    def __init__(self) -> None:
+        self._spent: dict[str, _Spent] = {}
+        # Namespaces that used up their share, until all of it has come back.
+        self._over: set[str] = set()
+
+    def __bool__(self) -> bool:
+        """Whether any namespace used up its share."""
+        return bool(self._over)
+
+    def spend(self, namespace: str, seconds: float, now: float) -> None:
+        """Count the time of an attempt that placed and evicted nothing."""
+        total = self.spent(namespace, now) + seconds
+        self._spent[namespace] = _Spent(min(total, LIMIT_SECONDS), now)
+        if total >= LIMIT_SECONDS:
+            self._over.add(namespace)
+
+    def spent(self, namespace: str, now: float) -> float:
+        """The seconds that a namespace used and has not got back."""
+        spent = self._spent.get(namespace)
+        if spent is None:
+            return 0.0
+        # A clock that is set back gives nothing back, and takes nothing.
+        left = spent.seconds - max(0.0, now - spent.at) * SHARE
+        if left > 0:
+            if now < spent.at:
+                self._spent[namespace] = spent._replace(at=now)
+            return left
+        del self._spent[namespace]
+        self._over.discard(namespace)
+        return 0.0
+
+    def over(self, namespace: str, now: float) -> bool:
+        """Whether others go before a namespace."""
+        return namespace in self._over and self.spent(namespace, now) > 0
