@@ -69,9 +69,10 @@ def follow_node(state: ClusterState, slot: int, old: Node | None) -> list[Cluste
 
 
 def _review(state: ClusterState, placement: Placement, now: float | None) -> list[ClusterEvent]:
-    was_going = bool(state.table.leaving[placement.row])
+    table, row = state.table, placement.row
+    was_going, was_late = bool(table.leaving[row]), bool(table.late[row])
     follow(state, placement, now)
-    if bool(state.table.leaving[placement.row]) == was_going:
+    if bool(table.leaving[row]) == was_going and (was_late or not table.late[row]):
         return []
     state.gangs.touch(placement.pod)
     return ending_events(state, placement, was_going=was_going)

@@ -16,6 +16,7 @@ from tests.unit.engine.topology_scheduler import TopologyScheduler, members
 from tests.unit.engine.topology_scheduler import member as on_tree
 
 LATER = 20.0
+YEAR = 31_536_000
 SILENT = "its kubelet is silent"
 GONE = "it is gone"
 
@@ -133,6 +134,22 @@ def test_a_group_on_the_topology_takes_members_that_somebody_can_end(how: str) -
     made.group("g", 3, "{}", priority="5")
     made.put(*(pod.priority(5) for pod in members("g", 3, 1)))
     assert evicted(made.step()) == {"old-1"}
+
+
+@pytest.mark.parametrize("how", [GONE, SILENT])
+def test_who_was_deleted_on_a_lost_node_is_evicted_once_it_is_back(how: str) -> None:
+    """b/on-n0 ends in a year, and could end sooner: nobody but the node that comes back tells a/claims."""
+    made = borrowed("n0", cpus=1, spare=0)
+    there = node("n0").obj()
+    lose(made, there, how)
+    made.put(claim())
+    made.step()
+    late = runs("b/on-n0", "n0").deleting(made.now + YEAR)
+    late.meta["deletionGracePeriodSeconds"] = YEAR
+    made.put(late)
+    assert evicted(made.step(LATER)) == set()
+    made.scheduler.put(there, made.now)
+    assert evicted(made.step(LATER)) == {"on-n0"}
 
 
 @pytest.mark.parametrize("how", ["gone", "cordoned"])
