@@ -15,6 +15,7 @@ def unfair(view: View, pod: Raw, victims: Sequence[Raw]) -> Iterator[str]:
     ns, leaving = namespace(pod), view.leaving()
     stay = view.without(leaving)
     asked, own = _asked(view, pod), view.own_nominated(pod)
+    add(own, view.covered_behind(pod))
     total = stay.used_by_all(guaranteed=False)
     add(total, own)
     add(total, view.others_nominated(pod, within=False))

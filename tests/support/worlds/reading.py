@@ -360,6 +360,20 @@ class View:
                 add(total, cost(other))
         return total
 
+    def covered_behind(self, pod: Raw) -> Sums:
+        """What less important nominated pods of the same quota that stay within its min will use.
+
+        A pod that would borrow does not pass them; one within the min does.
+        """
+        total: Sums = {}
+        if self.within_min(pod):
+            return total
+        for other in self.nominees(pod):
+            own = namespace(other) == namespace(pod) and not self._in_waiting_group(other)
+            if own and self.right(other) < priority(pod) and self.within_min(other):
+                add(total, cost(other))
+        return total
+
     def others_nominated(self, pod: Raw, *, within: bool) -> Sums:
         """What nominated pods of other quotas will use.
 
@@ -438,6 +452,8 @@ class View:
         if ns not in self.quotas:
             return ""
         own = self.own_nominated(pod) if reserved else {}
+        if reserved:
+            add(own, self.covered_behind(pod))
         total = dict(own)
         if reserved:
             add(total, self.others_nominated(pod, within=self.within_min(pod)))
@@ -467,7 +483,8 @@ class View:
             if hold.namespace != namespace(pod) or hold.group == own or hold.place >= place_of(self, pod):
                 continue
             amounts = dict(hold.amounts)
-            for other in self.nominees(pod) if reserved else ():
+            # Who evicted waits for others to leave: until then its room is of no use to it alone.
+            for other in self.nominees(pod) if reserved or self.leaving() else ():
                 if group_key(other) == hold.group and self.right(other) >= priority(pod):
                     add(amounts, cost(other), -1)
             add(total, {name: value for name, value in amounts.items() if value > 0})
