@@ -31,6 +31,15 @@ class ModelError(MusterError):
         """The same error with the object's identity, for callers that know the metadata."""
         return type(self)(self.path, self.problem, kind=kind, namespace=namespace, name=name, uid=uid)
 
+    def shortened(self, most: int = 1000) -> ModelError:
+        """The same error with fewer characters of path and problem, which repeat what users write."""
+        path, problem = (
+            text if len(text) <= most else f"{text[:most]}..." for text in (self.path, self.problem)
+        )
+        return type(self)(
+            path, problem, kind=self.kind, namespace=self.namespace, name=self.name, uid=self.uid
+        )
+
     @property
     def subject(self) -> str:
         """`ElasticQuota team-a/quota`, or only the kind where the name is unknown."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from scheduler_core.app.api_dispatcher import ApiDispatcher
+from scheduler_core.app.bounded_reader import BOUNDED, BoundedReader, Selecting
 from scheduler_core.app.entry_points import Plugins, load_plugins, load_solvers
 from scheduler_core.app.extenders.chain import ExtenderChain
 from scheduler_core.app.extenders.metrics import ExtenderMetrics
@@ -136,7 +137,7 @@ class RunningScheduler:
             extenders=self._extender_calls(config, client) if config.extenders else None,
         )
         record, submit = self.recorder.record, self.dispatcher.submit_write
-        read = partial(_read_pod, pods := PodReader())
+        read = partial(_read_pod, pods := PodReader(tell=self._read_in_part))
         self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, read)
         self.reflectors = self._reflectors(watching, pods, history_namespace)
         self.reporter = (
@@ -163,24 +164,31 @@ class RunningScheduler:
         """One reflector per watched resource; all send events to the loop's inbox."""
         readers: dict[Resource, Parse | ObjectReader] = dict(self._watched)
         readers[PODS] = ObjectReader(RawSpecPod, self.malformed_pods.make)
-        readers[CONFIG_MAPS] = partial(parse_config_map, history_namespace=history_namespace)
+        topologies = self.loop.scheduler.state.topology.namespaces
+        readers[CONFIG_MAPS] = partial(
+            parse_config_map, history_namespace=history_namespace, topologies=topologies
+        )
         put = self.loop.inbox.put
+        forgetting: dict[Resource, Callable[[str], None]] = {PODS: pods.forget}
+        for resource, parse, most, smaller in BOUNDED:
+            bounded = BoundedReader(parse, most, smaller, self._read_in_part)
+            readers[resource], forgetting[resource] = bounded.read, bounded.forget
 
-        def put_pod(event: Event) -> None:
+        def put_and_forget(forget: Callable[[str], None], event: Event) -> None:
             if event.type == "DELETED":
-                pods.forget(event.uid)
+                forget(event.uid)
             put(event)
 
         return [
             Reflector(
                 client,
                 resource,
-                parse,
-                put_pod if resource == PODS else put,
+                reader,
+                partial(put_and_forget, forgetting[resource]) if resource in forgetting else put,
                 on_malformed=self._malformed,
                 on_error=partial(report_watch, resource),
             )
-            for resource, parse in readers.items()
+            for resource, reader in readers.items()
         ]
 
     def _all_reflectors(self) -> list[Reflector]:
@@ -283,6 +291,16 @@ class RunningScheduler:
     def _malformed(self, error: ModelError) -> None:
         log.warning("malformed object: %s", error, extra=fields(kind=error.kind))
         self.metrics.malformed(error.kind)
+
+    def _read_in_part(self, obj: Pod | Selecting) -> None:
+        report_part(obj, self.metrics.malformed)
+
+
+def report_part(obj: Pod | Selecting, count: Callable[[str], None]) -> None:
+    """Log an object that counts without what is too large of it; `count` takes the kind."""
+    kind = type(obj).__name__
+    log.warning("read in part: %s", obj.left_out, extra=fields(kind=kind))
+    count(kind)
 
 
 def _read_pod(pods: PodReader, read: ReadObject) -> Pod:

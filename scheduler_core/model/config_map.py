@@ -6,7 +6,7 @@ and report the fault.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,8 +15,21 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model import names
 from scheduler_core.model.collect_policy import parse_collect_config
 from scheduler_core.model.groups.gang import faulty_group, gang_of_group
-from scheduler_core.model.groups.topology import parse_group, parse_topology
-from scheduler_core.model.meta import ApiObject, NamespacedObject, ObjectMeta, Raw, decode, identity_of
+from scheduler_core.model.groups.topology import (
+    GROUP_FIELDS,
+    parse_group,
+    parse_topology,
+    takes_much,
+)
+from scheduler_core.model.meta import (
+    MAX_NAME,
+    ApiObject,
+    NamespacedObject,
+    ObjectMeta,
+    Raw,
+    decode,
+    identity_of,
+)
 from scheduler_core.model.quotas.quota_history import BINARY_KEY, TEXT_KEY, Payload, day_of_name
 
 TOPOLOGY: Final = "topology"
@@ -30,7 +43,7 @@ class ConfigMap(NamespacedObject, frozen=True, eq=False):
 
     `content` is what its data says: a TopologySpec, a Gang for a group, a CollectConfig, the Payload of a
     day of history; None where `problem` says what is wrong (a faulty group is a Gang all the same, with the
-    problem in it). `data` is kept for the roles only.
+    problem in it). `data` is kept of groups only, without keys that nobody reads.
     """
 
     uid: str = ""
@@ -64,6 +77,15 @@ def unlabelled_group(namespace: str, name: str) -> str:
     )
 
 
+def _kept(data: Mapping[str, str]) -> dict[str, str]:
+    """The fields of a group's data that somebody reads."""
+    return {
+        field: text
+        for field in GROUP_FIELDS
+        if (text := data.get(field)) is not None and not takes_much(text)
+    }
+
+
 def _labelled(label: str) -> Callable[[ObjectMeta], bool]:
     return lambda meta: label in (meta.labels or {})
 
@@ -89,10 +111,13 @@ def history_payload(raw: Raw) -> Payload:
     return Payload((wire.data or {}).get(TEXT_KEY, ""), (wire.binary_data or {}).get(BINARY_KEY, ""))
 
 
-def parse_config_map(raw: Raw, history_namespace: str = "") -> ConfigMap:
+def parse_config_map(
+    raw: Raw, history_namespace: str = "", topologies: Container[str] | None = None
+) -> ConfigMap:
     """Read a ConfigMap. Raises ModelError only where the object itself is malformed.
 
     `history_namespace` is where the history of quotas is kept. There the name makes it, whatever the labels.
+    `topologies` are the namespaces whose topologies are read (None: all); of others there is no `content`.
     """
     meta = identity_of(raw)
     if meta.namespace == history_namespace and day_of_name(meta.name) is not None:
@@ -110,14 +135,16 @@ def parse_config_map(raw: Raw, history_namespace: str = "") -> ConfigMap:
     found = ConfigMap(
         meta.namespace or "default", meta.name, meta.uid, meta.resource_version, meta.created, role
     )
-    if reader is None:
+    if reader is None or (role == TOPOLOGY and topologies is not None and found.namespace not in topologies):
         return found
     data = decode(raw, _DataWire, "ConfigMap").data or {}
+    kept = _kept(data) if role == GROUP else {}
     try:
         content = reader.read(meta, data)
     except ModelError as error:
-        fault = error.within("ConfigMap", meta.namespace, meta.name, meta.uid)
-        name = data.get("name", "").strip() or meta.name
+        fault = error.shortened().within("ConfigMap", meta.namespace, meta.name, meta.uid)
+        name = data.get("name", "").strip()
+        name = name if 0 < len(name) <= MAX_NAME else meta.name
         content = faulty_group(meta, name, str(fault)) if role == GROUP else None
-        return msgspec.structs.replace(found, content=content, fault=fault, data=data)
-    return msgspec.structs.replace(found, content=content, data=data)
+        return msgspec.structs.replace(found, content=content, fault=fault, data=kept)
+    return msgspec.structs.replace(found, content=content, data=kept)

@@ -23,6 +23,7 @@ Form = TypeVar("Form", bound="ApiObject")
 Raw = bytes | msgspec.Raw | Mapping[str, Any]
 # No server stores a longer name, but an admission request may contain any.
 MAX_NAME = 253
+LONGEST_OWNER = 4 * MAX_NAME
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
 
@@ -34,6 +35,11 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
     uid: str = ""
     api_version: str = ""
     controller: bool | None = None
+
+    @property
+    def readable(self) -> bool:
+        """False where its texts are longer than any owner has; API servers accept every length."""
+        return len(self.kind) + len(self.name) + len(self.uid) + len(self.api_version) <= LONGEST_OWNER
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -64,7 +70,8 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that manages this object, if any."""
-        return next((owner for owner in self.owner_references or () if owner.controller), None)
+        found = next((owner for owner in self.owner_references or () if owner.controller), None)
+        return found if found is not None and found.readable else None
 
 
 class ApiObject(msgspec.Struct, frozen=True, rename="camel"):

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from scheduler_core.model.kinds import POD_DISRUPTION_BUDGETS
 from scheduler_core.model.meta import ApiObject, NamespacedObject, ObjectMeta, OwnerReference, Raw, parse
 from scheduler_core.model.names import GANG_BUDGET_PREFIX, PROTECTED_GROUP_LABEL
-from scheduler_core.model.selectors import LabelSelectorWire, Selector, parse_selector
+from scheduler_core.model.selectors import (
+    EVERYTHING,
+    LabelSelectorWire,
+    Selector,
+    parse_selector,
+    selector_size,
+)
+
+# Requirements and values of a budget's selector: budgets select by one or two labels.
+MOST_SELECTED: Final = 1000
 
 
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,7 +40,9 @@ class PodDisruptionBudget(NamespacedObject, frozen=True, eq=False):
     """A budget: pods of its namespace that match may be disrupted `allowed` times now.
 
     `disrupted` are names of pods whose disruption is counted already. `gang` is the uid of the group for
-    which Muster made it, empty for the budgets of others; `group` is that group's name.
+    which Muster made it, empty for the budgets of others; `group` is that group's name. `values` is how many
+    requirements and values the selector has; `left_out` says that it is too large to be read, so that the
+    budget protects all pods of its namespace.
     """
 
     selector: Selector
@@ -41,6 +52,8 @@ class PodDisruptionBudget(NamespacedObject, frozen=True, eq=False):
     min_available: int | str | None = None
     gang: str = ""
     group: str = ""
+    values: int = 0
+    left_out: str = ""
 
 
 def parse_pdb(raw: Raw) -> PodDisruptionBudget:
@@ -51,17 +64,29 @@ def parse_pdb(raw: Raw) -> PodDisruptionBudget:
 def _budget_from(wire: _PdbWire) -> PodDisruptionBudget:
     meta = wire.metadata
     owner = _protected_group(meta)
-    return PodDisruptionBudget(
+    selector = parse_selector(wire.spec.selector, "spec.selector")
+    values = selector_size(selector)
+    budget = PodDisruptionBudget(
         namespace=meta.namespace or "default",
         name=meta.name,
-        selector=parse_selector(wire.spec.selector, "spec.selector"),
+        selector=selector,
         allowed=wire.status.disruptions_allowed,
         disrupted=frozenset(wire.status.disrupted_pods or ()),
         uid=meta.uid,
         min_available=wire.spec.min_available,
         gang=owner.uid if owner is not None else "",
         group=owner.name if owner is not None else "",
+        values=values,
     )
+    if values > MOST_SELECTED:
+        text = f"has {values} requirements and values, at most {MOST_SELECTED} are read"
+        return protecting_all(budget, f"PodDisruptionBudget {budget.key}: spec.selector: {text}")
+    return budget
+
+
+def protecting_all(budget: PodDisruptionBudget, problem: str) -> PodDisruptionBudget:
+    """The budget as one of all pods of its namespace; `problem` says why its selector is not read."""
+    return msgspec.structs.replace(budget, selector=EVERYTHING, values=0, left_out=problem)
 
 
 def _protected_group(meta: ObjectMeta) -> OwnerReference | None:

@@ -19,6 +19,8 @@ from scheduler_core.model.quantity import (
 ResourceList = Mapping[str, int]
 
 MAX_RESOURCES: Final = 64
+# A domain, a slash and a name.
+LONGEST_KEY: Final = 253 + 1 + 63
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _DOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -108,6 +108,16 @@ def integer(text: str) -> int | None:
     if not digits.isascii() or not digits.isdigit() or len(text) > 20:
         return None
     return int(text)
+
+
+def count_values(requirements: Iterable[Requirement]) -> int:
+    """How many values requirements have together."""
+    return sum(len(requirement.values) for requirement in requirements)
+
+
+def selector_size(selector: Selector) -> int:
+    """How many requirements and values a selector has."""
+    return len(selector.requirements) + count_values(selector.requirements)
 
 
 def parse_requirement(wire: ExpressionWire, path: str, *, node: bool = False) -> Requirement:

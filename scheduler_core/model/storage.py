@@ -10,6 +10,7 @@ import msgspec
 from scheduler_core.model import names
 from scheduler_core.model.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from scheduler_core.model.meta import (
+    MAX_NAME,
     ApiObject,
     ClusterObject,
     NamespacedObject,
@@ -22,6 +23,7 @@ from scheduler_core.model.quantity import Rounding
 from scheduler_core.model.resources import parse_resource_list
 from scheduler_core.model.selectors import (
     IN,
+    NOTHING,
     LabelSelectorWire,
     NodeSelectorWire,
     NodeTerm,
@@ -29,8 +31,11 @@ from scheduler_core.model.selectors import (
     Selector,
     parse_node_selector,
     parse_selector,
+    selector_size,
 )
 
+# Requirements and values of a claim's selector: claims select by a few labels.
+MOST_SELECTED: Final = 1000
 STORAGE: Final = "storage"
 FILESYSTEM: Final = "Filesystem"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
@@ -151,7 +156,11 @@ class PersistentVolume(ClusterObject, frozen=True, eq=False):
 
 
 class PersistentVolumeClaim(NamespacedObject, frozen=True, eq=False):
-    """A claim. `bound` means that the binding to `volume` is complete; `owner` is its controller's uid."""
+    """A claim. `bound` means that the binding to `volume` is complete; `owner` is its controller's uid.
+
+    `selector` is kept while there is no `volume`; `values` is how many requirements and values it has, and
+    `left_out` says that it is too large to be read, so that it selects no volume.
+    """
 
     uid: str
     resource_version: str
@@ -167,6 +176,8 @@ class PersistentVolumeClaim(NamespacedObject, frozen=True, eq=False):
     deleting: bool
     selected_node: str
     owner: str
+    values: int = 0
+    left_out: str = ""
 
 
 class StorageClass(ClusterObject, frozen=True, eq=False):
@@ -195,7 +206,7 @@ class CSINode(ClusterObject, frozen=True, eq=False):
 
 def _class_of(meta: ObjectMeta, name: str | None) -> str:
     """The class of an object; as in Kubernetes, the legacy annotation takes precedence over the field."""
-    return (meta.annotations or {}).get(names.STORAGE_CLASS_ANNOTATION, name or "")
+    return (meta.annotations or {}).get(names.STORAGE_CLASS_ANNOTATION, name or "")[:MAX_NAME]
 
 
 def _amount(raw: Mapping[str, Any] | None, path: str, rounding: Rounding) -> int:
@@ -243,7 +254,11 @@ def _claim_from(wire: _ClaimWire) -> PersistentVolumeClaim:
     notes = meta.annotations or {}
     requests = spec.resources.requests if spec.resources else None
     complete = names.BIND_COMPLETED_ANNOTATION in notes or wire.status.phase == BOUND
-    return PersistentVolumeClaim(
+    selector = (
+        parse_selector(spec.selector, "spec.selector") if spec.selector and not spec.volume_name else None
+    )
+    values = selector_size(selector) if selector is not None else 0
+    claim = PersistentVolumeClaim(
         namespace=meta.namespace or "default",
         name=meta.name,
         uid=meta.uid,
@@ -253,14 +268,24 @@ def _claim_from(wire: _ClaimWire) -> PersistentVolumeClaim:
         storage_class=_class_of(meta, spec.storage_class_name),
         volume_mode=spec.volume_mode or FILESYSTEM,
         attributes_class=spec.volume_attributes_class_name or "",
-        selector=parse_selector(spec.selector, "spec.selector") if spec.selector is not None else None,
-        volume=spec.volume_name,
+        selector=selector,
+        volume=spec.volume_name[:MAX_NAME],
         bound=bool(spec.volume_name) and complete,
         lost=wire.status.phase == LOST,
         deleting=meta.deletion_timestamp is not None,
-        selected_node=notes.get(names.SELECTED_NODE_ANNOTATION, ""),
+        selected_node=notes.get(names.SELECTED_NODE_ANNOTATION, "")[:MAX_NAME],
         owner=meta.controller.uid if meta.controller else "",
+        values=values,
     )
+    if values > MOST_SELECTED:
+        text = f"has {values} requirements and values, at most {MOST_SELECTED} are read"
+        return selecting_nothing(claim, f"PersistentVolumeClaim {claim.key}: spec.selector: {text}")
+    return claim
+
+
+def selecting_nothing(claim: PersistentVolumeClaim, problem: str) -> PersistentVolumeClaim:
+    """The claim as one that selects no volume; `problem` says why its selector is not read."""
+    return msgspec.structs.replace(claim, selector=NOTHING, values=0, left_out=problem)
 
 
 def parse_storage_class(raw: Raw) -> StorageClass:

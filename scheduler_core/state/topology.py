@@ -121,6 +121,11 @@ class TopologyTable:
         self._slots: dict[int, tuple[Tree, Int64]] = {}
         self._layout = -1
 
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces whose topology ConfigMaps are read, of the profiles that are set up."""
+        return frozenset(item.namespace for item in self.settings.values()) | {TopologySettings().namespace}
+
     def put(self, found: ConfigMap) -> bool:
         """A topology ConfigMap was added or changed; returns True if the tree may have changed."""
         if found.fault is not None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.watch.reading import ReadObject, plain_reader
 from scheduler_core.kube.writes.correlator import ObjectReference, Occurrence
@@ -18,6 +19,22 @@ from scheduler_core.model.pods.pod import Pod, parse_pod
 from scheduler_core.model.writes import Write, pod_status_patch
 
 _PLAIN: Final = plain_reader(parse_pod).make
+
+
+class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    scheduler_name: Any = None
+    node_name: Any = None
+
+
+class _StatusWire(msgspec.Struct, frozen=True):
+    conditions: Any = None
+
+
+class _PodWire(msgspec.Struct, frozen=True):
+    """What a notice needs of a pod that is at fault, and may be large: whatever types its fields have."""
+
+    spec: _SpecWire = _SpecWire()
+    status: _StatusWire = _StatusWire()
 
 
 class MalformedPodNotice(msgspec.Struct, frozen=True):
@@ -90,11 +107,10 @@ class MalformedPods:
 
         The last case also ends the cycle in which our own write creates a new version of the pod.
         """
-        pod = _plain(raw)
-        spec, message = _map(pod, "spec"), str(error)
-        profile = spec.get("schedulerName") or names.DEFAULT_SCHEDULER
+        pod, message = _head(raw), str(error)
+        profile = pod.spec.scheduler_name or names.DEFAULT_SCHEDULER
         known = isinstance(profile, str) and profile in self._profiles
-        if not known or spec.get("nodeName") or not error.uid or _says(pod, message):
+        if not known or pod.spec.node_name or not error.uid or _says(pod, message):
             return None
         return MalformedPodNotice(error.namespace, error.name, error.uid, profile, message)
 
@@ -112,21 +128,15 @@ class MalformedPods:
         )
 
 
-def _plain(raw: msgspec.Raw) -> dict[str, Any]:
+def _head(raw: msgspec.Raw) -> _PodWire:
     try:
-        found = msgspec.json.decode(raw)
+        return decode(raw, _PodWire)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return _PodWire()
 
 
-def _map(of: dict[str, Any], key: str) -> dict[str, Any]:
-    found = of.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def _says(pod: dict[str, Any], message: str) -> bool:
-    conditions = _map(pod, "status").get("conditions")
+def _says(pod: _PodWire, message: str) -> bool:
+    conditions = pod.status.conditions
     return isinstance(conditions, list) and any(
         isinstance(item, dict)
         and (item.get("type"), item.get("reason"), item.get("message"))

@@ -116,7 +116,10 @@ class Tracker:
         try:
             return self._make(read_object)
         except ModelError as error:
-            problem = error
+            # The frames of its traceback, and those of the error that it replaces, hold all that was read of
+            # the object, and one of them is this frame: only the garbage collector would end that.
+            problem = error.with_traceback(None)
+            problem.__context__ = None
         except msgspec.MsgspecError as error:
             problem = ModelError("", str(error))
         self.malformed += 1

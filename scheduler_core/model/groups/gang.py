@@ -18,11 +18,11 @@ from scheduler_core.model import names
 from scheduler_core.model.conditions import ObjectCondition
 from scheduler_core.model.duration import parse_duration
 from scheduler_core.model.groups.pod_group import PolicyWire
-from scheduler_core.model.groups.topology import GroupSpec
+from scheduler_core.model.groups.topology import LONGEST_CONSTRAINTS, GroupSpec, takes_much
 from scheduler_core.model.kinds import NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS, Resource
 from scheduler_core.model.meta import ApiObject, ObjectMeta, Raw, decode
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.resources import MAX_RESOURCES, fractions, parse_resource_list
+from scheduler_core.model.resources import LONGEST_KEY, MAX_RESOURCES, fractions, parse_resource_list
 
 Dialect = Literal["PodGroup", "x-PodGroup", "native-PodGroup", "ConfigMap"]
 
@@ -240,6 +240,8 @@ def pod_group(
             uid=meta.uid,
         )
     annotations = meta.annotations or {}
+    constraints = annotations.get(names.TOPOLOGY_CONSTRAINTS_ANNOTATION, "")
+    results = annotations.get(names.TOPOLOGY_RESULTS_ANNOTATION, "")
     by_annotation = annotations.get(names.LIFECYCLE_POLICY_ANNOTATION)
     return Gang(
         ref=GroupRef(dialect, meta.namespace or "default", meta.name),
@@ -248,8 +250,9 @@ def pod_group(
         created=meta.created,
         min_members=minimum,
         restarts=policy.restarts if policy is not None else by_annotation == names.LIFECYCLE_RESTART,
-        constraints=annotations.get(names.TOPOLOGY_CONSTRAINTS_ANNOTATION, ""),
-        results=annotations.get(names.TOPOLOGY_RESULTS_ANNOTATION, ""),
+        # One character more than is read, so that the text is at fault and says so.
+        constraints=constraints[: LONGEST_CONSTRAINTS + 1],
+        results="" if takes_much(results) else results,
         hold=hold_seconds(annotations) or 0.0,
         **more,
     )
@@ -278,7 +281,8 @@ def parse_gang(raw: Raw) -> Gang:
 
 def _total(spec: _SpecWire) -> dict[str, int]:
     """Totals decide nothing here, only admission reads them strictly; those at fault reserve nothing."""
-    if len(spec.total_resources or ()) > MAX_RESOURCES:
+    named = spec.total_resources or {}
+    if len(named) > MAX_RESOURCES or sum(map(len, named)) > MAX_RESOURCES * LONGEST_KEY:
         return {}
     try:
         return parse_resource_list(spec.total_resources, "spec.totalResources")

@@ -16,6 +16,12 @@ import msgspec
 from scheduler_core import decoding
 from scheduler_core.errors import ModelError
 
+# The fields of a group's data: those of users, and the results of the scheduler.
+GROUP_FIELDS = (
+    *("name", "size", "priority", "constraints"),
+    *("status", "reason", "placement", "rank", "hopCost", "bestHopCost", "optimal"),
+    *("schedBeginTime", "schedEndTime", "schedSolverTimeMilli", "schedTotalTimeMilli"),
+)
 CONSTRAINT_FIELDS = ("type", "partitions", "min", "max", "factor", "hard")
 _LOWEST = {"partitions": 1, "min": 0, "max": 1, "factor": 1}
 LARGEST_SIZE = 10_000
@@ -99,6 +105,8 @@ def parse_group(data: Mapping[str, str], path: str = "data") -> GroupSpec:
     name = data.get("name", "").strip()
     if not name:
         raise ModelError(f"{path}.name", "is required: pods refer to the group by this name")
+    if len(name) > LONGEST_NAME:
+        raise ModelError(f"{path}.name", f"has {len(name)} characters, at most {LONGEST_NAME} are read")
     size = _whole(_required(data, "size", path), f"{path}.size")
     if not 1 <= size <= LARGEST_SIZE:
         raise ModelError(f"{path}.size", f"is {size}, must be between 1 and {LARGEST_SIZE}")
@@ -113,7 +121,7 @@ def parse_constraints(text: str, path: str = "constraints") -> tuple[LevelConstr
     Level names are not checked here, as the tree is not known. Raises ModelError.
     """
     if len(text) > LONGEST_CONSTRAINTS:
-        raise ModelError(path, f"is {len(text)} characters long, at most {LONGEST_CONSTRAINTS} are read")
+        raise ModelError(path, f"has more than the {LONGEST_CONSTRAINTS} characters that are read")
     if not text.strip():
         return ()
     decoded = _decode(text, path)
@@ -122,6 +130,11 @@ def parse_constraints(text: str, path: str = "constraints") -> tuple[LevelConstr
     if len(decoded) > MOST_LEVELS:
         raise ModelError(path, f"names {len(decoded)} levels, at most {MOST_LEVELS} are possible")
     return tuple(_level(level, value, f"{path}.{level}") for level, value in _unique(decoded, path))
+
+
+def takes_much(text: str) -> bool:
+    """Whether it takes four bytes per character and is long, as no text of Muster or of a serious user is."""
+    return len(text) > LONGEST_CONSTRAINTS and not text.isascii() and max(text) > "\uffff"
 
 
 def _level(level: str, value: Any, path: str) -> LevelConstraint:

@@ -1,47 +1,136 @@
-"""Limits on the number of terms of a pod that scheduling evaluates.
+"""Limits on what is read of a pod.
 
-The API server accepts as many terms as an object has room for. Each attempt evaluates every term, for many
-nodes and placed pods, and some also in the attempts of other pods, so one pod could delay all others.
+The API server accepts as many terms and values as an object has room for. Each attempt evaluates every term,
+for many nodes and placed pods, and some also in the attempts of other pods, so one pod could delay all
+others. And a value of ten bytes takes some hundred bytes of memory in an index, so fifteen pods of 1 MB could
+fill the memory of the scheduler. Every limit is far above what a pod that does something has, and what it
+lets through takes a few hundred KB (docs/security.md#objects-of-1-mb).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sized
 from typing import Final
 
 from scheduler_core.errors import TooLarge
+from scheduler_core.model import names
 from scheduler_core.model.pods.affinity import PodAffinity, PodNodeAffinity, SpreadConstraint
-from scheduler_core.model.selectors import NodeTerm
+from scheduler_core.model.selectors import NodeTerm, Selector, count_values
 
 MOST_NODE_REQUIREMENTS: Final = 1000
+# Kubernetes supports clusters of 5,000 nodes: a pod may name each of them.
+MOST_NODE_VALUES: Final = 5000
 MOST_TERMS: Final = 64
 MOST_CONSTRAINTS: Final = 32
 # For all terms and constraints of a pod together: every key is looked up in the labels of all placed pods.
 MOST_LABEL_REQUIREMENTS: Final = 128
+# Of these together, with namespaces and matchLabelKeys: each value is a place in an index.
+MOST_LABEL_VALUES: Final = 1000
+MOST_LABELS: Final = 1000
+# So many labels, annotations, tolerations, volumes and the like together are few, and need not be counted.
+FEW_ENTRIES: Final = 256
+MOST_TOLERATIONS: Final = 500
+MOST_GATES: Final = 500
+# With hostNetwork, every port of a container is one of the host: servers of media have thousands.
+MOST_HOST_PORTS: Final = 5000
+# No node attaches so many.
+MOST_VOLUMES: Final = 256
+# A cluster counts 31 resources.
+MOST_RESOURCES: Final = 256
+# Of all annotations of a pod together, in characters; of more, only those that Muster reads are kept.
+MOST_ANNOTATIONS: Final = 1000
+MOST_ANNOTATION_TEXT: Final = 64 * 1024
+LONGEST_READ_ANNOTATION: Final = 4096
+# Images of a pod, and characters of their names together; of more, none has a say in placement.
+MOST_IMAGES: Final = 1000
+MOST_IMAGE_TEXT: Final = 64 * 1024
+
+READ_ANNOTATIONS: Final = frozenset(
+    value for name, value in vars(names).items() if name.endswith("_ANNOTATION")
+) | {names.JOB_COMPLETION_INDEX}
+_READ_LABELS: Final = frozenset(value for name, value in vars(names).items() if name.endswith("_LABEL"))
 
 
-def check_node_terms(selector: tuple[tuple[str, str], ...], affinity: PodNodeAffinity) -> None:
-    """Raises TooLarge for more requirements on nodes than are read."""
+def check_node_terms(selector: tuple[tuple[str, str], ...], affinity: PodNodeAffinity) -> int:
+    """The number of values. Raises TooLarge for more requirements on nodes, or values, than are read."""
+    if affinity.required is None and not affinity.preferred:
+        return at_most(MOST_NODE_REQUIREMENTS, len(selector), "spec.nodeSelector", "labels")
     preferred = (item.term for item in affinity.preferred)
-    terms: Iterable[NodeTerm] = (*(affinity.required or ()), *preferred)
-    found = sum(len(term.expressions) + len(term.fields) or 1 for term in terms)
-    _at_most(MOST_NODE_REQUIREMENTS, len(selector), "spec.nodeSelector", "labels")
-    _at_most(MOST_NODE_REQUIREMENTS, found, "spec.affinity.nodeAffinity", "requirements")
+    terms: tuple[NodeTerm, ...] = (*(affinity.required or ()), *preferred)
+    found = values = 0
+    for term in terms:
+        found += len(term.expressions) + len(term.fields) or 1
+        values += count_values(term.expressions) + count_values(term.fields)
+    at_most(MOST_NODE_REQUIREMENTS, len(selector), "spec.nodeSelector", "labels")
+    at_most(MOST_NODE_REQUIREMENTS, found, "spec.affinity.nodeAffinity", "requirements")
+    at_most(MOST_NODE_VALUES, values, "spec.affinity.nodeAffinity", "values")
+    return len(selector) + found + values
 
 
 def check_neighbour_terms(
     wants: PodAffinity, avoids: PodAffinity, spread: tuple[SpreadConstraint, ...]
-) -> None:
-    """Raises TooLarge for more terms and constraints about other pods than are read."""
+) -> int:
+    """The number of values. Raises TooLarge for more terms, constraints and values about other pods than are
+    read.
+    """
     terms = (*wants.required, *wants.preferred, *avoids.required, *avoids.preferred)
+    if not terms and not spread:
+        return 0
     selectors = [term.selector for term in terms] + [item.selector for item in spread]
     selectors += [term.namespace_selector for term in terms if term.namespace_selector is not None]
-    found = sum(len(selector.requirements) for selector in selectors)
-    _at_most(MOST_TERMS, len(terms), "spec.affinity", "terms of podAffinity and podAntiAffinity")
-    _at_most(MOST_CONSTRAINTS, len(spread), "spec.topologySpreadConstraints", "constraints")
-    _at_most(MOST_LABEL_REQUIREMENTS, found, "spec", "requirements in label selectors")
+    lists: Iterable[Sized] = (
+        *(
+            item
+            for term in terms
+            for item in (term.namespaces, term.match_label_keys, term.mismatch_label_keys)
+        ),
+        *(item.match_label_keys for item in spread),
+    )
+    found, values = _requirements(selectors)
+    values += sum(map(len, lists))
+    at_most(MOST_TERMS, len(terms), "spec.affinity", "terms of podAffinity and podAntiAffinity")
+    at_most(MOST_CONSTRAINTS, len(spread), "spec.topologySpreadConstraints", "constraints")
+    at_most(MOST_LABEL_REQUIREMENTS, found, "spec", "requirements in label selectors")
+    at_most(MOST_LABEL_VALUES, values, "spec", "values in label selectors and lists of namespaces and keys")
+    return found + values
 
 
-def _at_most(most: int, found: int, path: str, what: str) -> None:
+def _requirements(selectors: Iterable[Selector]) -> tuple[int, int]:
+    """The requirements and the values of all selectors."""
+    found = values = 0
+    for selector in selectors:
+        found += len(selector.requirements)
+        values += count_values(selector.requirements)
+    return found, values
+
+
+def at_most(most: int, found: int, path: str, what: str) -> int:
+    """The number found. Raises TooLarge for more than `most`; `what` is counted in the field `path`."""
     if found > most:
         raise TooLarge(path, f"has {found} {what}, at most {most} are read")
+    return found
+
+
+def first_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """MOST_LABELS of too many labels: those that Muster reads, then the first by key."""
+    order = sorted(labels, key=lambda key: (key not in _READ_LABELS, key))
+    return {key: labels[key] for key in order[:MOST_LABELS]}
+
+
+def first_resources(amounts: Mapping[str, int]) -> dict[str, int]:
+    """MOST_RESOURCES of too many resources: those of Kubernetes, then the first by name."""
+    order = sorted(amounts, key=lambda name: ("/" in name, name))
+    return {name: amounts[name] for name in order[:MOST_RESOURCES]}
+
+
+def kept_annotations(found: dict[str, str]) -> dict[str, str]:
+    """The annotations of a pod; of too many, or too long ones, those that Muster reads, cut."""
+    if len(found) <= MOST_ANNOTATIONS and sum(map(len, found.values())) <= MOST_ANNOTATION_TEXT:
+        return found
+    read = READ_ANNOTATIONS.intersection(found)
+    return {key: found[key][:LONGEST_READ_ANNOTATION] for key in sorted(read)}
+
+
+def kept_images(found: tuple[str, ...]) -> tuple[str, ...]:
+    """The images of a pod; none where they are too many, or their names too long together."""
+    return found if len(found) <= MOST_IMAGES and sum(map(len, found)) <= MOST_IMAGE_TEXT else ()

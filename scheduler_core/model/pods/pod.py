@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -12,7 +14,7 @@ from scheduler_core.errors import TooLarge
 from scheduler_core.model import names
 from scheduler_core.model.conditions import ObjectCondition, find
 from scheduler_core.model.kinds import PODS
-from scheduler_core.model.meta import ApiObject, NamespacedObject, OwnerReference, Raw, parse
+from scheduler_core.model.meta import MAX_NAME, ApiObject, NamespacedObject, OwnerReference, Raw, parse
 from scheduler_core.model.pods.affinity import (
     AffinityWire,
     PodAffinity,
@@ -25,7 +27,22 @@ from scheduler_core.model.pods.affinity import (
     parse_spread,
 )
 from scheduler_core.model.pods.charging import charged_at_creation, counts_in_quota
-from scheduler_core.model.pods.limits import check_neighbour_terms, check_node_terms
+from scheduler_core.model.pods.limits import (
+    FEW_ENTRIES,
+    MOST_GATES,
+    MOST_HOST_PORTS,
+    MOST_LABELS,
+    MOST_RESOURCES,
+    MOST_TOLERATIONS,
+    MOST_VOLUMES,
+    at_most,
+    check_neighbour_terms,
+    check_node_terms,
+    first_labels,
+    first_resources,
+    kept_annotations,
+    kept_images,
+)
 from scheduler_core.model.pods.requests import (
     PodResourcesWire,
     ResizeStatusWire,
@@ -98,7 +115,9 @@ class Pod(NamespacedObject, frozen=True, eq=False):
     whole group preempted, as `engine.scheduling_failure` writes it; empty otherwise. `lasts` is the longest
     time that the pod may run, in seconds (spec.activeDeadlineSeconds), None without limit. `grace`:
     seconds that it has to end once it is told to (spec.terminationGracePeriodSeconds). `ending_grace`: those
-    that its deletion gave it, None without a deletion, or where that does not say.
+    that its deletion gave it, None without a deletion, or where that does not say. `values` is how many
+    values of terms are kept of it, and of a pod with many labels, volumes and the like how many of these;
+    `left_out` says what of it is too large to be read, "" for nothing: such a pod has a node.
 
     Compared by identity: a new version of the object is a new Pod.
     """
@@ -141,6 +160,8 @@ class Pod(NamespacedObject, frozen=True, eq=False):
     lasts: int | None
     grace: int
     ending_grace: int | None
+    values: int = 0
+    left_out: str = ""
 
     @property
     def preemptors(self) -> list[str]:
@@ -173,7 +194,7 @@ class Pod(NamespacedObject, frozen=True, eq=False):
 def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
     sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
     ports = (
-        HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+        HostPort(port.host_ip or "0.0.0.0", sys.intern(port.protocol or "TCP"), port.host_port)
         for container in (*(spec.containers or ()), *sidecars)
         for port in container.ports or ()
         if port.host_port > 0
@@ -208,25 +229,73 @@ def _initialized(status: PodStatusWire) -> float | None:
 def _pod_from(wire: _PodWire) -> Pod:
     """The typed pod of a decoded object. Raises ModelError with the path of what is malformed.
 
-    One with more terms than are read is an error while it waits. With a node it counts, without its terms.
+    One with more terms or values than are read is an error while it waits. With a node it counts, without
+    what is too much.
     """
     pod = _as_written(wire)
-    try:
-        check_node_terms(pod.node_selector, pod.node_affinity)
-        check_neighbour_terms(pod.pod_affinity, pod.pod_anti_affinity, pod.spread)
-    except TooLarge:
-        if not pod.assigned:
-            raise
-        none = PodAffinity()
-        return msgspec.structs.replace(
-            pod,
-            node_selector=(),
-            node_affinity=PodNodeAffinity(),
-            pod_affinity=none,
-            pod_anti_affinity=none,
-            spread=(),
-        )
-    return pod
+    others = len(pod.labels) + len(pod.annotations) + len(pod.tolerations) + len(pod.gates)
+    others += len(pod.host_ports) + len(pod.volumes) + len(pod.requests) + len(pod.limits)
+    values = 0
+    for part in _TERMS if others <= FEW_ENTRIES else _PARTS:
+        try:
+            values += part.count(pod)
+        except TooLarge as error:
+            if not pod.assigned:
+                raise
+            pod = msgspec.structs.replace(pod, left_out=f"Pod {pod.key}: {error}", **part.less(pod))
+    return msgspec.structs.replace(pod, values=values) if values else pod
+
+
+def without_terms(pod: Pod, problem: str) -> Pod:
+    """A pod with a node whose terms are not read; `problem` says why."""
+    return msgspec.structs.replace(pod, left_out=problem, values=0, **_NO_NODE_TERMS, **_NO_NEIGHBOUR_TERMS)
+
+
+class _Part(NamedTuple):
+    """A part of a pod with a limit: `count` raises TooLarge beyond it, `less` is what stays then."""
+
+    count: Callable[[Pod], int]
+    less: Callable[[Pod], dict[str, Any]]
+
+
+_NO_AFFINITY: Final = PodAffinity()
+_NO_NODE_TERMS: Final[dict[str, Any]] = {"node_selector": (), "node_affinity": PodNodeAffinity()}
+_NO_NEIGHBOUR_TERMS: Final[dict[str, Any]] = {
+    "pod_affinity": _NO_AFFINITY,
+    "pod_anti_affinity": _NO_AFFINITY,
+    "spread": (),
+}
+
+
+def _list(field: str, most: int, path: str, what: str) -> _Part:
+    """A list, of which the first `most` items stay."""
+    read = attrgetter(field)
+    return _Part(lambda pod: at_most(most, len(read(pod)), path, what), lambda pod: {field: read(pod)[:most]})
+
+
+_TERMS: Final = (
+    _Part(lambda pod: check_node_terms(pod.node_selector, pod.node_affinity), lambda pod: _NO_NODE_TERMS),
+    _Part(
+        lambda pod: check_neighbour_terms(pod.pod_affinity, pod.pod_anti_affinity, pod.spread),
+        lambda pod: _NO_NEIGHBOUR_TERMS,
+    ),
+)
+_PARTS: Final = (
+    *_TERMS,
+    _Part(
+        lambda pod: at_most(MOST_LABELS, len(pod.labels), "metadata.labels", "labels"),
+        lambda pod: {"labels": first_labels(pod.labels)},
+    ),
+    _Part(
+        lambda pod: at_most(MOST_RESOURCES, max(len(pod.requests), len(pod.limits)), "spec", "resources"),
+        lambda pod: {"requests": first_resources(pod.requests), "limits": first_resources(pod.limits)},
+    ),
+    _list("tolerations", MOST_TOLERATIONS, "spec.tolerations", "tolerations"),
+    _list("gates", MOST_GATES, "spec.schedulingGates", "gates"),
+    _list("host_ports", MOST_HOST_PORTS, "spec.containers", "host ports"),
+    _list("volumes", MOST_VOLUMES, "spec.volumes", "volumes with claims or disks"),
+    _Part(lambda pod: len(pod.annotations), lambda pod: {}),
+)
 
 
 def _as_written(wire: _PodWire) -> Pod:
@@ -241,13 +310,13 @@ def _as_written(wire: _PodWire) -> Pod:
         uid=meta.uid or f"{meta.namespace}/{meta.name}",
         resource_version=meta.resource_version,
         labels=labels,
-        annotations=meta.annotations or _NO_LABELS,
+        annotations=kept_annotations(meta.annotations or _NO_LABELS),
         created=meta.created,
         deleted=epoch(meta.deletion_timestamp),
         preempted_for=preempted_for(status.conditions) if meta.deletion_timestamp is not None else "",
         controller=meta.controller,
         of_daemon_set=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
-        scheduler_name=spec.scheduler_name or names.DEFAULT_SCHEDULER,
+        scheduler_name=spec.scheduler_name[:MAX_NAME] or names.DEFAULT_SCHEDULER,
         node_name=spec.node_name,
         nominated_node=status.nominated_node_name,
         priority=spec.priority or 0,
@@ -274,8 +343,8 @@ def _as_written(wire: _PodWire) -> Pod:
         ),
         gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
         host_ports=_host_ports(spec),
-        images=tuple(container.image for container in containers),
-        volumes=parse_volumes(spec.volumes or (), meta.name),
+        images=kept_images(tuple(container.image for container in containers)),
+        volumes=parse_volumes(spec.volumes or (), meta.name, MOST_VOLUMES + 1),
         needs_claims=bool(spec.resource_claims),
         native_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
         lasts=spec.active_deadline_seconds,

@@ -13,9 +13,13 @@ import msgspec
 from msgspec import structs
 
 from scheduler_core.decoding import decoder
+from scheduler_core.errors import TooLarge
 from scheduler_core.model import names
+from scheduler_core.model.kept_values import MANY_VALUES, MOST_POD_VALUES, KeptValues
+from scheduler_core.model.kinds import PODS
 from scheduler_core.model.meta import ApiObject
-from scheduler_core.model.pods.pod import Pod, PodStatusWire, parse_pod, preempted_for
+from scheduler_core.model.pods.limits import FEW_ENTRIES, kept_annotations
+from scheduler_core.model.pods.pod import Pod, PodStatusWire, parse_pod, preempted_for, without_terms
 from scheduler_core.model.timestamps import epoch
 
 
@@ -41,6 +45,8 @@ _NODE_KEY: Final = b'"nodeName"'
 
 _light: Final = decoder(RawSpecPod)
 _node: Final = decoder(_NodeWire)
+# Of all templates together, in values: as much as a thousand of ordinary size.
+_MOST_WEIGHT: Final = 100_000
 _encoder: Final = msgspec.json.Encoder()
 _T = TypeVar("_T")
 
@@ -58,13 +64,17 @@ class PodReader:
     """Builds pods, for one thread.
 
     Stores the pod and the hash of its spec per uid until `forget`, and one pod for each of the newest
-    `templates` specs.
+    `templates` specs, fewer where they are large. Pods of a namespace that together name more values than are
+    read (`KeptValues`) are like pods with too many terms. `tell` gets each pod that is read in part, once.
     """
 
-    def __init__(self, templates: int = 1000) -> None:
+    def __init__(self, templates: int = 1000, tell: Callable[[Pod], None] = lambda pod: None) -> None:
         self._known: dict[str, _Template] = {}
         self._templates: dict[int, _Template] = {}
         self._most_templates = templates
+        self._weight = 0
+        self._values = KeptValues(MOST_POD_VALUES)
+        self._tell = tell
         self.reused = 0
 
     def __len__(self) -> int:
@@ -87,28 +97,57 @@ class PodReader:
         mark = hash(_without_token(spec))
         if wire.status.changes_requests:
             mark = hash((mark, _held(wire.status)))
-        like = self._known.get(uid)
+        labels, annotations = wire.metadata.labels or {}, wire.metadata.annotations or {}
+        if len(labels) > FEW_ENTRIES or len(annotations) > FEW_ENTRIES:
+            mark = hash((mark, frozenset(labels.items()), frozenset(annotations.items())))
+        like = known = self._known.get(uid)
         if like is None or like.mark != mark:
             like = self._templates.get(mark)
         pod = _renewed(like, wire, node) if like is not None else None
         if pod is None or like is None:
-            pod = parse_pod(raw())
+            pod = self._within_namespace(parse_pod(raw()), mark)
             like = self._remember(mark, pod, spec)
         else:
+            if pod.values > MANY_VALUES:
+                pod = self._within_namespace(pod, mark)
             self.reused += 1
         self._known[uid] = _Template(mark, pod, like.reads_labels, like.reads_name)
+        if pod.left_out and (known is None or known.mark != mark):
+            self._tell(pod)
+        return pod
+
+    def _within_namespace(self, pod: Pod, mark: int) -> Pod:
+        """The pod, without terms where its namespace has no room for them. Raises TooLarge if it waits."""
+        try:
+            self._values.take(pod.uid, pod.namespace, mark, pod.values)
+        except TooLarge as error:
+            if not pod.assigned:
+                raise error.within(PODS.kind, pod.namespace, pod.name, pod.uid) from None
+            return without_terms(pod, f"Pod {pod.key}: {error}")
         return pod
 
     def _remember(self, mark: int, pod: Pod, spec: bytes) -> _Template:
         reads_labels = any(word in spec for word in _READ_LABELS)
-        made = self._templates[mark] = _Template(mark, pod, reads_labels, _READ_NAME in spec)
-        if len(self._templates) > self._most_templates:
-            del self._templates[next(iter(self._templates))]
+        made = _Template(mark, pod, reads_labels, _READ_NAME in spec)
+        if pod.left_out:
+            # Others with this spec may wait, and then it is an error.
+            return made
+        old = self._templates.pop(mark, None)
+        self._weight += _weight(pod) - (_weight(old.pod) if old is not None else 0)
+        self._templates[mark] = made
+        while len(self._templates) > self._most_templates or self._weight > _MOST_WEIGHT:
+            self._weight -= _weight(self._templates.pop(next(iter(self._templates))).pod)
         return made
 
     def forget(self, uid: str) -> None:
         """Forget a deleted pod."""
         self._known.pop(uid, None)
+        self._values.forget(uid)
+
+
+def _weight(pod: Pod) -> int:
+    """What a template keeps, in values; each has many fields of its own."""
+    return 64 + pod.values + sum(map(len, pod.annotations.values())) // 64
 
 
 def _without_node(spec: bytes) -> tuple[bytes, str]:
@@ -155,6 +194,9 @@ def _renewed(known: _Template, wire: RawSpecPod, node: str) -> Pod | None:
         return None
     if known.reads_name and meta.name != like.name:
         return None
+    annotations = _shared(kept_annotations(meta.annotations or {}), like.annotations)
+    if len(labels) > FEW_ENTRIES and labels is not like.labels:
+        return None
     # One loop each, not a question per field: a cluster has tens of thousands of pods.
     conditions, leaves = status.conditions, meta.deletion_timestamp
     controller, of_daemon_set = None, False
@@ -168,6 +210,8 @@ def _renewed(known: _Template, wire: RawSpecPod, node: str) -> Pod | None:
             scheduled = scheduled or item
         elif item.type == names.POD_INITIALIZED:
             initialized = initialized or item
+    if controller is not None and not controller.readable:
+        controller = None
     done = initialized is not None and initialized.status == "True"
     return structs.replace(
         like,
@@ -176,7 +220,7 @@ def _renewed(known: _Template, wire: RawSpecPod, node: str) -> Pod | None:
         uid=meta.uid,
         resource_version=meta.resource_version,
         labels=labels,
-        annotations=_shared(meta.annotations or {}, like.annotations),
+        annotations=annotations,
         created=epoch(meta.creation_timestamp) or 0.0,
         deleted=epoch(leaves),
         preempted_for=preempted_for(conditions) if leaves is not None else "",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from hashlib import sha256
+from typing import Any, Final
 
 import msgspec
+
+# Of one part of a disk's identity; of a longer one, which the API accepts, its digest is kept.
+_LONGEST_PART: Final = 512
 
 
 class _ClaimSourceWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -49,26 +53,34 @@ class PodVolume(msgspec.Struct, frozen=True):
     read_only: bool = False
 
 
-def _disks(volume: VolumeWire) -> list[PodVolume]:
+def _part(text: str) -> str:
+    return text if len(text) <= _LONGEST_PART else sha256(text.encode(errors="replace")).hexdigest()
+
+
+def _disks(volume: VolumeWire, most: int) -> list[PodVolume]:
     found: list[PodVolume] = []
     if volume.gce_persistent_disk is not None:
         disk = volume.gce_persistent_disk
-        found.append(PodVolume(disk=f"gce:{disk.pd_name}", read_only=bool(disk.read_only)))
+        found.append(PodVolume(disk=f"gce:{_part(disk.pd_name)}", read_only=bool(disk.read_only)))
     if volume.aws_elastic_block_store is not None:
         # Kubernetes refuses a second user of an EBS volume on the node even for reading.
-        found.append(PodVolume(disk=f"ebs:{volume.aws_elastic_block_store.volume_id}"))
+        found.append(PodVolume(disk=f"ebs:{_part(volume.aws_elastic_block_store.volume_id)}"))
     if volume.iscsi is not None:
-        found.append(PodVolume(disk=f"iscsi:{volume.iscsi.iqn}", read_only=bool(volume.iscsi.read_only)))
+        disk = volume.iscsi
+        found.append(PodVolume(disk=f"iscsi:{_part(disk.iqn)}", read_only=bool(disk.read_only)))
     if volume.rbd is not None:
         disk = volume.rbd
-        for monitor in disk.monitors or ():
-            identity = f"rbd:{monitor}/{disk.pool}/{disk.image}"
+        pool, image = _part(disk.pool), _part(disk.image)
+        for monitor in (disk.monitors or ())[:most]:
+            identity = f"rbd:{_part(monitor)}/{pool}/{image}"
             found.append(PodVolume(disk=identity, read_only=bool(disk.read_only)))
     return found
 
 
-def parse_volumes(volumes: tuple[VolumeWire, ...], pod_name: str) -> tuple[PodVolume, ...]:
-    """The volumes that matter to placement; config maps, secrets and empty directories do not."""
+def parse_volumes(
+    volumes: tuple[VolumeWire, ...], pod_name: str, most: int = 1 << 20
+) -> tuple[PodVolume, ...]:
+    """The first `most` volumes that matter to placement; ConfigMaps, Secrets and emptyDirs do not."""
     found: list[PodVolume] = []
     for volume in volumes:
         source = volume.persistent_volume_claim
@@ -77,5 +89,7 @@ def parse_volumes(volumes: tuple[VolumeWire, ...], pod_name: str) -> tuple[PodVo
         elif volume.ephemeral is not None:
             found.append(PodVolume(claim=f"{pod_name}-{volume.name}", ephemeral=True))
         else:
-            found.extend(_disks(volume))
-    return tuple(found)
+            found.extend(_disks(volume, most))
+        if len(found) >= most:
+            break
+    return tuple(found[:most])

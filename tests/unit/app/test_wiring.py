@@ -1,4 +1,4 @@
-"""How the scheduler reports what restarts its watches."""
+"""How the scheduler reports what restarts its watches, and what it reads in part."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import logging
 
 import pytest
 
-from scheduler_core.app.wiring import report_watch
+from scheduler_core.app.wiring import report_part, report_watch
 from scheduler_core.kube.errors import ApiError, NotFound, TooManyRequests, Unauthorized
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, NATIVE_POD_GROUPS, X_POD_GROUPS, Resource
+from tests.support.builders import make_pod
 
 ABSENT = NotFound(404, "NotFound", "the server could not find the requested resource")
 PREPARES = TooManyRequests(429, "TooManyRequests", "storage is (re)initializing")
@@ -28,3 +29,12 @@ def test_only_what_the_cluster_should_have_is_a_warning(
     with caplog.at_level(logging.INFO):
         report_watch(resource, error)
     assert [record.levelname for record in caplog.records] == [level], sentence
+
+
+def test_what_is_read_in_part_is_named_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    tolerations = [{"key": f"k{number}"} for number in range(501)]
+    counted: list[str] = []
+    report_part(make_pod("a/p").spec(tolerations=tolerations).on("n").obj(), counted.append)
+    assert counted == ["Pod"]
+    text = "read in part: Pod a/p: spec.tolerations: has 501 tolerations, at most 500 are read"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [("WARNING", text)]

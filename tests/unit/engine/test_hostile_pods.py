@@ -7,13 +7,24 @@ from typing import Any
 import pytest
 
 from scheduler_core.errors import TooLarge
-from scheduler_core.model.names import CPU, MEMORY
+from scheduler_core.model.names import CHARGED_ANNOTATION, CPU, MEMORY, PROTECTED_GROUP_LABEL
+from scheduler_core.model.pods.affinity import PodNodeAffinity
 from scheduler_core.model.pods.limits import (
     MOST_CONSTRAINTS,
+    MOST_GATES,
+    MOST_HOST_PORTS,
     MOST_LABEL_REQUIREMENTS,
+    MOST_LABEL_VALUES,
+    MOST_LABELS,
     MOST_NODE_REQUIREMENTS,
+    MOST_NODE_VALUES,
+    MOST_RESOURCES,
     MOST_TERMS,
+    MOST_TOLERATIONS,
+    MOST_VOLUMES,
+    READ_ANNOTATIONS,
 )
+from scheduler_core.model.pods.pod import Pod, parse_pod
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
 from tests.support.cost import measured
 from tests.support.gang_scheduler import GangScheduler, placed, rejected
@@ -136,6 +147,54 @@ def _wide_selector(count: int) -> dict[str, Any]:
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
+def _values(count: int, operator: str = "In") -> dict[str, Any]:
+    return {"key": "app", "operator": operator, "values": [f"v{number}" for number in range(count)]}
+
+
+def _neighbour(**more: Any) -> dict[str, Any]:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}, **more}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def _label_values(count: int, operator: str = "In") -> dict[str, Any]:
+    return _neighbour(labelSelector={"matchExpressions": [_values(count, operator)]})
+
+
+def _lists(field: str, count: int) -> dict[str, Any]:
+    """One value is that of the selector."""
+    return _neighbour(**{field: [f"v{number}" for number in range(count - 1)]})
+
+
+def _spread_keys(count: int) -> dict[str, Any]:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "matchLabelKeys": [f"k{i}" for i in range(count)]}
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def _node_values(count: int, operator: str) -> dict[str, Any]:
+    required = {"nodeSelectorTerms": [{"matchExpressions": [_values(count, operator)]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+def _ports(count: int) -> dict[str, Any]:
+    ports = [{"hostPort": port, "protocol": "UDP"} for port in range(1, count + 1)]
+    asked = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    return {"containers": [{"name": "c", "ports": ports, "resources": asked}]}
+
+
+def _monitors(count: int) -> dict[str, Any]:
+    rbd = {"monitors": [f"m{number}" for number in range(count)], "image": "i"}
+    return {"volumes": [{"name": "v", "rbd": rbd}]}
+
+
+def _claims(count: int) -> dict[str, Any]:
+    return {
+        "volumes": [
+            {"name": f"v{number}", "persistentVolumeClaim": {"claimName": f"c{number}"}}
+            for number in range(count)
+        ]
+    }
+
+
 LIMITS = [
     ("affinity", lambda n: _affinity("podAffinity", n), MOST_TERMS),
     ("anti-affinity", lambda n: _affinity("podAntiAffinity", n), MOST_TERMS),
@@ -144,6 +203,18 @@ LIMITS = [
     ("node affinity, compared", lambda n: _node_terms(n, "Gt"), MOST_NODE_REQUIREMENTS),
     ("node selector", lambda n: {"nodeSelector": {f"k{i}": "v" for i in range(n)}}, MOST_NODE_REQUIREMENTS),
     ("one selector", _wide_selector, MOST_LABEL_REQUIREMENTS),
+    ("values of a term", _label_values, MOST_LABEL_VALUES),
+    ("values that others have", lambda n: _label_values(n, "NotIn"), MOST_LABEL_VALUES),
+    ("namespaces of a term", lambda n: _lists("namespaces", n), MOST_LABEL_VALUES),
+    ("keys of a term", lambda n: _lists("mismatchLabelKeys", n), MOST_LABEL_VALUES),
+    ("keys of a spread constraint", _spread_keys, MOST_LABEL_VALUES),
+    ("nodes by name", lambda n: _node_values(n, "In"), MOST_NODE_VALUES),
+    ("all nodes but some", lambda n: _node_values(n, "NotIn"), MOST_NODE_VALUES),
+    ("tolerations", lambda n: {"tolerations": [{"key": f"t{i}"} for i in range(n)]}, MOST_TOLERATIONS),
+    ("gates", lambda n: {"schedulingGates": [{"name": f"g{i}"} for i in range(n)]}, MOST_GATES),
+    ("host ports", _ports, MOST_HOST_PORTS),
+    ("monitors of an image", _monitors, MOST_VOLUMES),
+    ("claims", _claims, MOST_VOLUMES),
 ]
 
 
@@ -156,6 +227,11 @@ def test_terms_beyond_the_limit_are_refused_while_a_pod_waits(spec: Any, most: i
     assert (bound.spread, bound.node_selector) == ((), ())
     assert not bound.pod_affinity.preferred
     assert not bound.pod_anti_affinity.preferred
+    assert not bound.pod_anti_affinity.required
+    assert bound.node_affinity == PodNodeAffinity()
+    lists = bound.tolerations, bound.gates, bound.host_ports, bound.volumes
+    assert max(map(len, lists)) in (0, most), "of a list, the first ones count"
+    assert f"has {most + 1} " in bound.left_out
 
 
 @pytest.mark.parametrize(("spec", "most"), [case[1:] for case in LIMITS], ids=[case[0] for case in LIMITS])
@@ -194,3 +270,57 @@ def test_terms_of_placed_pods_about_everybody_cost_others_little() -> None:
     assert placed(decisions)
     # 25 ms alone, and 270 where each key had domains of its own.
     assert seconds < 0.2
+
+
+def test_labels_beyond_the_limit() -> None:
+    labels = {f"k{number:04}": "v" for number in range(MOST_LABELS + 1)} | {PROTECTED_GROUP_LABEL: "u"}
+    with pytest.raises(
+        TooLarge, match=rf"metadata.labels: has {MOST_LABELS + 2} labels, at most {MOST_LABELS}"
+    ):
+        hostile("h").labels(**labels).obj()
+    found = hostile("h").labels(**labels).on("n0", "Running").obj().labels
+    assert len(found) == MOST_LABELS
+    assert PROTECTED_GROUP_LABEL in found
+    assert "k0000" in found
+
+
+def test_resources_beyond_the_limit_leave_those_of_kubernetes() -> None:
+    amounts = {f"a.io/r{number}": 1 for number in range(MOST_RESOURCES)}
+    with pytest.raises(
+        TooLarge, match=rf"has {MOST_RESOURCES + 2} resources, at most {MOST_RESOURCES} are read"
+    ):
+        hostile("h").requests(cpu=1, memory="1Gi", **amounts).obj()
+    found = hostile("h").requests(cpu=1, memory="1Gi", **amounts).on("n0", "Running").obj().requests
+    assert len(found) == MOST_RESOURCES
+    assert (found[CPU], found[MEMORY]) == (1000, 1 << 30)
+
+
+def annotated(annotations: dict[str, str]) -> Pod:
+    return parse_pod({"metadata": {"name": "h", "namespace": "evil", "annotations": annotations}, "spec": {}})
+
+
+def test_annotations_that_nobody_reads_are_not_kept_beyond_the_limit() -> None:
+    few = {"note": "x" * 1000, CHARGED_ANNOTATION: "yes"}
+    assert annotated(few).annotations == few
+    for many in ({"note": "x" * 100_000}, {f"k{number}": "" for number in range(2000)}):
+        found = annotated(many | {CHARGED_ANNOTATION: "yes" * 9999}).annotations
+        assert found.keys() == {CHARGED_ANNOTATION} & READ_ANNOTATIONS
+        assert len(found[CHARGED_ANNOTATION]) <= 4096
+
+
+def test_texts_that_no_server_bounds_are_not_kept() -> None:
+    """A server takes any text as the name of an image, a disk or an owner."""
+    long = "x" * 100_000
+    owner = {"apiVersion": "v1", "kind": "A", "name": long, "uid": "u", "controller": True}
+    rbd = {"monitors": ["m", long], "pool": "p", "image": long}
+    disks = [{"name": "a", "rbd": rbd}, {"name": "b", "gcePersistentDisk": {"pdName": long}}]
+    spec = {"containers": [{"name": "c", "image": long}], "volumes": disks, "schedulerName": long}
+    one, other = (
+        parse_pod({"metadata": {"name": name, "namespace": "evil", "ownerReferences": [owner]}, "spec": spec})
+        for name in "ab"
+    )
+    assert one.images == ()
+    assert one.controller is None
+    assert len(one.scheduler_name) < 300
+    assert max(len(volume.disk) for volume in one.volumes) < 1000
+    assert one.volumes == other.volumes, "the same disk is still the same"

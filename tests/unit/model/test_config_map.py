@@ -63,3 +63,34 @@ def test_of_other_config_maps_nothing_is_kept() -> None:
 def test_an_object_that_is_no_config_map_is_refused() -> None:
     with pytest.raises(ModelError, match="ConfigMap a/c"):
         parse_config_map(raw("sakkara.group", ["not", "a", "map"]))
+
+
+def test_of_a_group_only_what_somebody_reads_is_kept() -> None:
+    data = {
+        "name": "g",
+        "size": "3",
+        "status": "Bound",
+        "other": "x",
+        "placement": "\U0001f600" + "x" * 100_000,
+    }
+    found = parse_config_map(raw("sakkara.group", data))
+    assert dict(found.data) == {"name": "g", "size": "3", "status": "Bound"}
+    placement = "x" * 100_000
+    kept = parse_config_map(raw("sakkara.group", data | {"placement": placement}))
+    assert kept.data["placement"] == placement, "as long as a large placement is"
+
+
+def test_the_fault_of_a_group_does_not_repeat_all_that_was_written() -> None:
+    constraints = json.dumps({"x" * 60_000: 1})
+    found = parse_config_map(raw("sakkara.group", {"name": "g", "size": "3", "constraints": constraints}))
+    assert len(found.content.problem) < 2_000
+    long = parse_config_map(raw("sakkara.group", {"name": "n" * 254, "size": "3"}))
+    assert long.content.ref.name == "c"
+    assert long.content.problem == "ConfigMap a/c: data.name: has 254 characters, at most 253 are read"
+
+
+def test_topologies_are_read_where_profiles_have_them() -> None:
+    text = raw("sakkara.topology", TREE)
+    assert parse_config_map(text, topologies={"a"}).content is not None
+    elsewhere = parse_config_map(text, topologies={"default"})
+    assert (elsewhere.role, elsewhere.content, elsewhere.fault) == (TOPOLOGY, None, None)

@@ -1,0 +1,122 @@
+"""Memory and time of objects of 1 MB in their worst shapes, a process for each shape.
+
+A scheduler reads a hundred objects of one shape at its start, then a pod of another team arrives. The figures
+are those of the process beyond the same without hostile objects. `python -m benchmarks.bench_hostile_objects
+[--count 100] [--size 1000000] [--shape TEXT]` prints them as a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import threading
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from benchmarks.bench_process import cpu_seconds, synced_scheduler
+from benchmarks.bench_restart import change, plain_pod
+from benchmarks.bench_startup import memory
+from benchmarks.support.canned_server import PODS_PATH, VERSION, CannedServer, node, pages
+from benchmarks.support.row import Row
+from scheduler_core.kube.paths import resource_path
+from tests.support.hostile_objects import SHAPES, SIZE, Json, Shape
+
+COUNT = 100
+# The chart's limit of the scheduler, with half of it for everything else.
+MOST_MIB = 512
+PATIENCE_SECONDS = 120.0
+MOST_BYTES = 6 << 30
+_PAGE = 10
+
+
+@dataclass(frozen=True)
+class Cost:
+    """MiB that stay and at most, seconds of a processor, and seconds until the other pod was bound."""
+
+    kept: float
+    peak: float
+    cpu: float
+    other: float
+
+    def beyond(self, without: Cost) -> Cost:
+        """The same, less what the process costs without hostile objects."""
+        return Cost(self.kept - without.kept, self.peak - without.peak, self.cpu - without.cpu, self.other)
+
+
+def listed(objects: list[Json]) -> list[bytes]:
+    """Pages of a few objects each, as servers send them when the objects are large."""
+    found = []
+    for start in range(0, len(objects), _PAGE):
+        end = start + _PAGE
+        more = {"continue": f"{end // _PAGE}"} if end < len(objects) else {}
+        meta = {"resourceVersion": str(VERSION), **more}
+        found.append(msgspec.json.encode({"metadata": meta, "items": objects[start:end]}))
+    return found
+
+
+def measured(shape: Shape | None, count: int, size: int) -> Cost:
+    """The figures of one process."""
+    lists = {"/api/v1/nodes": pages(20, node)}
+    if shape is not None:
+        lists[resource_path(shape.resource)] = listed([shape.make(number, size) for number in range(count)])
+    bound = threading.Event()
+
+    def on_bind(key: str, node: str) -> None:
+        if key.startswith("other/"):
+            bound.set()
+
+    with CannedServer(lists, on_bind) as server, synced_scheduler(server) as process:
+        began = time.monotonic()
+        server.tell(PODS_PATH, change("ADDED", plain_pod("other", "first"), 1))
+        if not bound.wait(PATIENCE_SECONDS):
+            raise TimeoutError(f"the pod of another team was not bound; exit code {process.poll()}")
+        other = time.monotonic() - began
+        return Cost(
+            memory(process.pid, "VmRSS"), memory(process.pid, "VmHWM"), cpu_seconds(process.pid), other
+        )
+
+
+def main(small: bool = False) -> list[Row]:
+    """Rows of the table: MiB that a hundred objects of each shape keep."""
+    count, size = (2, 10_000) if small else (COUNT, SIZE)
+    without = measured(None, count, size)
+    rows = []
+    for shape in SHAPES[:1] if small else SHAPES:
+        cost = measured(shape, count, size).beyond(without)
+        rows.append(Row(f"{count} x {shape.name}", cost.kept, "MiB", ceiling=MOST_MIB))
+    return rows
+
+
+def table(count: int, size: int, part: str) -> None:
+    """Print all figures of the shapes whose names contain `part`."""
+    measured(None, count, size)  # the first start of a tree compiles it
+    without = measured(None, count, size)
+    print(f"without: {without.kept:.0f} MiB, peak {without.peak:.0f} MiB, {without.cpu:.1f} s")
+    print("| shape | kept, MiB | peak, MiB | bytes per byte | CPU, s | other's pod, s |")
+    print("|---|---|---|---|---|---|")
+    for shape in SHAPES:
+        if part in shape.name:
+            try:
+                cost = measured(shape, count, size).beyond(without)
+            except TimeoutError as error:
+                print(f"| {shape.name} | {error} |", flush=True)
+                continue
+            each = cost.kept * 2**20 / (count * len(msgspec.json.encode(shape.make(1, size))))
+            print(
+                f"| {shape.name} | {cost.kept:.0f} | {cost.peak:.0f} | {each:.2f} | {cost.cpu:.1f} "
+                f"| {cost.other:.2f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--count", type=int, default=COUNT)
+    parser.add_argument("--size", type=int, default=SIZE)
+    parser.add_argument("--shape", default="", help="only shapes whose name contains this")
+    given = parser.parse_args()
+    # What takes more would take the machine from others.
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
+    table(given.count, given.size, given.shape)
