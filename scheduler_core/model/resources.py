@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model.quantity import (
@@ -18,7 +18,11 @@ from scheduler_core.model.quantity import (
 
 ResourceList = Mapping[str, int]
 
+V = TypeVar("V")
+
 MAX_RESOURCES: Final = 64
+# Of a pod: a cluster counts 31 resources.
+MOST_READ: Final = 256
 # A domain, a slash and a name.
 LONGEST_KEY: Final = 253 + 1 + 63
 
@@ -41,6 +45,12 @@ def parse_resource_list(
             raise ModelError(f"{path}[{name}]", f"{value} is negative; must be 0 or more")
         out[name] = number
     return out
+
+
+def first_resources(raw: Mapping[str, V]) -> dict[str, V]:
+    """MOST_READ of too many resources: those of Kubernetes, then the first by name."""
+    order = sorted(raw, key=lambda name: ("/" in name, name))
+    return {name: raw[name] for name in order[:MOST_READ]}
 
 
 def fractions(raw: Mapping[str, Any] | None, path: str) -> tuple[tuple[str, str], ...]:

@@ -101,6 +101,11 @@ def _object(number: int, spec: Json | None = None, **meta: Any) -> Json:
     return {"metadata": _meta(f"o{number}") | meta, "spec": spec or {}}
 
 
+def _claim(number: int, spec: Json, **meta: Any) -> Json:
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return _object(number, asked | spec, **meta)
+
+
 def _anti_affinity(number: int, size: int, *, namespaces: bool = False, node: str = "") -> Json:
     term: Json = {"topologyKey": "zone", "labelSelector": _selector(number, 10 if namespaces else size)}
     if namespaces:
@@ -272,11 +277,11 @@ SHAPES: Final = (
         POD_DISRUPTION_BUDGETS,
         lambda n, s: _object(n, {"selector": {"matchLabels": _map(n, s)}}),
     ),
-    Shape("claim: values", PERSISTENT_VOLUME_CLAIMS, lambda n, s: _object(n, {"selector": _selector(n, s)})),
+    Shape("claim: values", PERSISTENT_VOLUME_CLAIMS, lambda n, s: _claim(n, {"selector": _selector(n, s)})),
     Shape(
         "claim: an annotation",
         PERSISTENT_VOLUME_CLAIMS,
-        lambda n, s: _object(n, **_wide_annotation(names.SELECTED_NODE_ANNOTATION, n, s)),
+        lambda n, s: _claim(n, {}, **_wide_annotation(names.SELECTED_NODE_ANNOTATION, n, s)),
     ),
     Shape("ConfigMap: data", CONFIG_MAPS, lambda n, s: _config_map(n, _map(n, s))),
     Shape("group ConfigMap: unknown keys", CONFIG_MAPS, lambda n, s: _group_data(n, **_map(n, s))),

@@ -132,10 +132,7 @@ class SchedulerMetrics:
         ).of()
         self._quotas = _OfQuotas(self.registry)
         self._malformed = Counter(
-            "muster_malformed_objects",
-            "Objects that could not be read, or not in full, by kind.",
-            ("kind",),
-            **own,
+            "muster_malformed_objects", "Objects not read, or only in part, by kind.", ("kind",), **own
         )
         self._write_failures = Counter(
             "muster_write_failures", "Writes that failed after all safe repetitions.", ("resource",), **own

@@ -35,8 +35,6 @@ MOST_GATES: Final = 500
 MOST_HOST_PORTS: Final = 5000
 # No node attaches so many.
 MOST_VOLUMES: Final = 256
-# A cluster counts 31 resources.
-MOST_RESOURCES: Final = 256
 # Of all annotations of a pod together, in characters; of more, only those that Muster reads are kept.
 MOST_ANNOTATIONS: Final = 1000
 MOST_ANNOTATION_TEXT: Final = 64 * 1024
@@ -115,12 +113,6 @@ def first_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """MOST_LABELS of too many labels: those that Muster reads, then the first by key."""
     order = sorted(labels, key=lambda key: (key not in _READ_LABELS, key))
     return {key: labels[key] for key in order[:MOST_LABELS]}
-
-
-def first_resources(amounts: Mapping[str, int]) -> dict[str, int]:
-    """MOST_RESOURCES of too many resources: those of Kubernetes, then the first by name."""
-    order = sorted(amounts, key=lambda name: ("/" in name, name))
-    return {name: amounts[name] for name in order[:MOST_RESOURCES]}
 
 
 def kept_annotations(found: dict[str, str]) -> dict[str, str]:

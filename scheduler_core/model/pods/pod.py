@@ -32,14 +32,12 @@ from scheduler_core.model.pods.limits import (
     MOST_GATES,
     MOST_HOST_PORTS,
     MOST_LABELS,
-    MOST_RESOURCES,
     MOST_TOLERATIONS,
     MOST_VOLUMES,
     at_most,
     check_neighbour_terms,
     check_node_terms,
     first_labels,
-    first_resources,
     kept_annotations,
     kept_images,
 )
@@ -49,9 +47,12 @@ from scheduler_core.model.pods.requests import (
     effective_limits,
     effective_requests,
     is_best_effort,
+    longest_list,
     nonzero_requests,
+    with_few_resources,
 )
 from scheduler_core.model.pods.volumes import PodVolume, VolumeWire, parse_volumes
+from scheduler_core.model.resources import MOST_READ, first_resources
 from scheduler_core.model.timestamps import epoch
 
 NEVER: Final = "Never"
@@ -232,7 +233,16 @@ def _pod_from(wire: _PodWire) -> Pod:
     One with more terms or values than are read is an error while it waits. With a node it counts, without
     what is too much.
     """
-    pod = _as_written(wire)
+    named = longest_list(wire.spec)
+    if named > MOST_READ:
+        # Before they are read, as each quantity is read several times.
+        problem = f"has {named} resources, at most {MOST_READ} are read"
+        if not wire.spec.node_name:
+            raise TooLarge("spec", problem)
+        pod = _as_written(msgspec.structs.replace(wire, spec=with_few_resources(wire.spec)))
+        pod = msgspec.structs.replace(pod, left_out=f"Pod {pod.key}: spec: {problem}")
+    else:
+        pod = _as_written(wire)
     others = len(pod.labels) + len(pod.annotations) + len(pod.tolerations) + len(pod.gates)
     others += len(pod.host_ports) + len(pod.volumes) + len(pod.requests) + len(pod.limits)
     values = 0
@@ -287,7 +297,7 @@ _PARTS: Final = (
         lambda pod: {"labels": first_labels(pod.labels)},
     ),
     _Part(
-        lambda pod: at_most(MOST_RESOURCES, max(len(pod.requests), len(pod.limits)), "spec", "resources"),
+        lambda pod: at_most(MOST_READ, max(len(pod.requests), len(pod.limits)), "spec", "resources"),
         lambda pod: {"requests": first_resources(pod.requests), "limits": first_resources(pod.limits)},
     ),
     _list("tolerations", MOST_TOLERATIONS, "spec.tolerations", "tolerations"),

@@ -18,7 +18,7 @@ from scheduler_core.model import names
 from scheduler_core.model.kept_values import MANY_VALUES, MOST_POD_VALUES, KeptValues
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.meta import ApiObject
-from scheduler_core.model.pods.limits import FEW_ENTRIES, kept_annotations
+from scheduler_core.model.pods.limits import FEW_ENTRIES, MOST_LABELS, kept_annotations
 from scheduler_core.model.pods.pod import Pod, PodStatusWire, parse_pod, preempted_for, without_terms
 from scheduler_core.model.timestamps import epoch
 
@@ -98,7 +98,9 @@ class PodReader:
         if wire.status.changes_requests:
             mark = hash((mark, _held(wire.status)))
         labels, annotations = wire.metadata.labels or {}, wire.metadata.annotations or {}
-        if len(labels) > FEW_ENTRIES or len(annotations) > FEW_ENTRIES:
+        if len(labels) > MOST_LABELS:
+            mark = hash((mark, uid))
+        elif len(labels) > FEW_ENTRIES or len(annotations) > FEW_ENTRIES:
             mark = hash((mark, frozenset(labels.items()), frozenset(annotations.items())))
         like = known = self._known.get(uid)
         if like is None or like.mark != mark:

@@ -8,7 +8,7 @@ the larger of both is taken; pod-level requests replace the sum per resource; ov
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -16,7 +16,14 @@ from scheduler_core.model import names
 from scheduler_core.model.conditions import ObjectCondition, find
 from scheduler_core.model.meta import decode
 from scheduler_core.model.quantity import INT64_MAX, parse_resource
-from scheduler_core.model.resources import ResourceList, add, add_to, maximum, parse_resource_list
+from scheduler_core.model.resources import (
+    ResourceList,
+    add,
+    add_to,
+    first_resources,
+    maximum,
+    parse_resource_list,
+)
 
 # What kube-scheduler scores a container with that names no cpu or memory (milli-cores, bytes).
 NONZERO_DEFAULTS: Final = {names.CPU: 100, names.MEMORY: 200 * 1024 * 1024}
@@ -58,6 +65,43 @@ class PodResourcesWire(msgspec.Struct, frozen=True, rename="camel"):
     init_containers: tuple[ContainerWire, ...] | None = None
     overhead: dict[str, Any] | None = None
     resources: ResourcesWire | None = None
+
+
+Spec = TypeVar("Spec", bound=PodResourcesWire)
+
+
+def longest_list(spec: PodResourcesWire) -> int:
+    """How many resources the longest list of a pod names."""
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    most = _longest(spec.resources) if spec.resources is not None else 0
+    for container in containers:
+        if container.resources is not None:
+            most = max(most, _longest(container.resources))
+    return most
+
+
+def _longest(resources: ResourcesWire) -> int:
+    return max(len(resources.requests or ()), len(resources.limits or ()))
+
+
+def with_few_resources(spec: Spec) -> Spec:
+    """A spec of whose lists of resources the first ones stay."""
+    return msgspec.structs.replace(
+        spec,
+        containers=tuple(map(_with_few, spec.containers or ())),
+        init_containers=tuple(map(_with_few, spec.init_containers or ())),
+        resources=_few(spec.resources),
+    )
+
+
+def _with_few(container: ContainerWire) -> ContainerWire:
+    return msgspec.structs.replace(container, resources=_few(container.resources))
+
+
+def _few(resources: ResourcesWire | None) -> ResourcesWire | None:
+    if resources is None:
+        return None
+    return ResourcesWire(first_resources(resources.requests or {}), first_resources(resources.limits or {}))
 
 
 class ContainerStatusWire(msgspec.Struct, frozen=True, rename="camel"):

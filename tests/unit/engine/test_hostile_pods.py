@@ -18,13 +18,13 @@ from scheduler_core.model.pods.limits import (
     MOST_LABELS,
     MOST_NODE_REQUIREMENTS,
     MOST_NODE_VALUES,
-    MOST_RESOURCES,
     MOST_TERMS,
     MOST_TOLERATIONS,
     MOST_VOLUMES,
     READ_ANNOTATIONS,
 )
 from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.resources import MOST_READ
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
 from tests.support.cost import measured
 from tests.support.gang_scheduler import GangScheduler, placed, rejected
@@ -285,14 +285,13 @@ def test_labels_beyond_the_limit() -> None:
 
 
 def test_resources_beyond_the_limit_leave_those_of_kubernetes() -> None:
-    amounts = {f"a.io/r{number}": 1 for number in range(MOST_RESOURCES)}
-    with pytest.raises(
-        TooLarge, match=rf"has {MOST_RESOURCES + 2} resources, at most {MOST_RESOURCES} are read"
-    ):
+    amounts = {f"a.io/r{number}": 1 for number in range(MOST_READ)}
+    with pytest.raises(TooLarge, match=rf"has {MOST_READ + 2} resources, at most {MOST_READ} are read"):
         hostile("h").requests(cpu=1, memory="1Gi", **amounts).obj()
-    found = hostile("h").requests(cpu=1, memory="1Gi", **amounts).on("n0", "Running").obj().requests
-    assert len(found) == MOST_RESOURCES
-    assert (found[CPU], found[MEMORY]) == (1000, 1 << 30)
+    found = hostile("h").requests(cpu=1, memory="1Gi", **amounts).on("n0", "Running").obj()
+    assert len(found.requests) == MOST_READ
+    assert (found.requests[CPU], found.requests[MEMORY]) == (1000, 1 << 30)
+    assert f"has {MOST_READ + 2} resources" in found.left_out
 
 
 def annotated(annotations: dict[str, str]) -> Pod:
@@ -324,3 +323,13 @@ def test_texts_that_no_server_bounds_are_not_kept() -> None:
     assert len(one.scheduler_name) < 300
     assert max(len(volume.disk) for volume in one.volumes) < 1000
     assert one.volumes == other.volumes, "the same disk is still the same"
+
+
+def test_resources_of_many_containers_have_the_same_limit() -> None:
+    containers = [
+        {"name": f"c{number}", "resources": {"requests": {f"a.io/r{number}-{i}": "1" for i in range(100)}}}
+        for number in range(3)
+    ]
+    with pytest.raises(TooLarge, match=rf"has 300 resources, at most {MOST_READ} are read"):
+        hostile("h").spec(containers=containers).obj()
+    assert len(hostile("h").spec(containers=containers).on("n0").obj().requests) == MOST_READ
