@@ -282,16 +282,17 @@ class ClusterState:
         placement = self.placed[uid]
         placement.rank = int(self.table.rank[placement.row])
         placement.late = bool(self.table.late[placement.row])
+        placement.since = float(self.table.since[placement.row])
         self._unplace(uid)
         self.nominations.hold(uid)
         return placement
 
     def put_back(self, placement: Placement, leaving: bool, start: float) -> None:
         """Undo `remove_placed`; `leaving` and `start` are the values that the table had."""
-        pod, vector = placement.pod, placement.vector
+        pod, vector, row = placement.pod, placement.vector, placement.row
         placement.slot = self.nodes.place(pod, self.nodes.names[placement.slot], vector)
-        self.table.put_back(placement.row, pod, placement.slot, vector, start, placement.rank)
-        self.table.put_late(placement.row, placement.late)
+        self.table.put_back(row, pod, placement.slot, vector, start, placement.rank, placement.since)
+        self.table.put_late(row, placement.late)
         self.placed[pod.uid] = placement
         self._charge(placement)
         if leaving:

@@ -13,7 +13,7 @@ class Placement(msgspec.Struct, eq=False):
 
     `row` is its row in the table of placed pods, `vector` its requests, int64 [R] at the time of placing.
     `learned` is when we came to know; `estimated` is the form of the pod that its load was estimated from;
-    `rank` and `late` are those of the table, while a trial has removed the pod.
+    `rank`, `late` and `since` are those of the table, while a trial has removed the pod.
     """
 
     pod: Pod
@@ -25,6 +25,7 @@ class Placement(msgspec.Struct, eq=False):
     estimated: Pod
     rank: int = 0
     late: bool = False
+    since: float = 0.0
 
     @property
     def assumed(self) -> bool:

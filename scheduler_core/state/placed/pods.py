@@ -18,6 +18,7 @@ from scheduler_core.model.pods.checkpoint import checkpointed_at
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.placed.grid import EMPTY, PodGrid
 from scheduler_core.state.placed.levels import Levels
+from scheduler_core.state.placed.lost_work import shared_out
 
 # Later than every start, in seconds since the epoch; finite, so that it can be added up.
 _AFTER_ALL: Final = 2.0**40
@@ -32,6 +33,7 @@ class _Cells(NamedTuple):
     rank: memoryview[Any]
     start: memoryview[Any]
     since: memoryview[Any]
+    saved: memoryview[Any]
     lasts: memoryview[Any]
     namespace: memoryview[Any]
     alive: memoryview[Any]
@@ -44,8 +46,9 @@ class PodTable:
     """One row per placed pod; rows are reused. Arrays may be longer than `size`; dead rows are not `alive`.
 
     `slot` is the node's slot, `start` the pod's start in seconds (the time of placement if unknown),
-    `begun` how often a start was corrected, `since` the time from which on its work would be lost: its
-    start, or its last checkpoint if that is later.
+    `begun` how often a start was corrected, `saved` the time from which on its work would be lost: its start,
+    or its last checkpoint if that is later. `since` is the time by which victims are chosen: of pods of equal
+    namespace and priority the same times as `start`, shared out by `saved` (`lost_work.py`).
     `checkpoints` tells whether any pod had one. `lasts` is the seconds that a pod may run (infinity without a
     limit). `ending` marks pods that are terminating or whose eviction was decided, `leaving` those of them
     that leave within the limit (`departures.py`): others may wait for these. `late` marks pods that end later
@@ -66,7 +69,10 @@ class PodTable:
         self.start: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
         self.begun = 0
         self.since: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
+        self.saved: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
         self.checkpoints = False
+        # Namespaces (ids) in which `since` has to be shared out anew.
+        self._unshared: set[int] = set()
         self.lasts: Float = np.full(capacity, np.inf, dtype=np.float64)  # [capacity]
         self.namespace: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
         self.alive: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
@@ -105,14 +111,27 @@ class PodTable:
         return row
 
     def _begin(self, row: int, pod: Pod, start: float) -> None:
-        cells, since = self._cells, start
-        saved = checkpointed_at(pod.annotations)
+        cells, saved = self._cells, checkpointed_at(pod.annotations)
         if saved is not None:
-            self.checkpoints, since = True, max(start, saved)
-        if cells.late[row]:
-            # Its work is lost anyhow: it goes before others that mean as much.
-            since = _AFTER_ALL
-        cells.start[row], cells.since[row] = start, since
+            self.checkpoints = True
+        if self.checkpoints:
+            self._unshared.add(cells.namespace[row])
+        cells.start[row], cells.saved[row] = start, max(start, start if saved is None else saved)
+        # The work of one that ends late is lost anyhow: it goes before others that mean as much.
+        cells.since[row] = _AFTER_ALL if cells.late[row] else start
+
+    def share_out(self) -> None:
+        """Bring `since` up to date in namespaces whose pods changed, if any pod tells of a checkpoint."""
+        for namespace in self._unshared:
+            rows = np.flatnonzero((self.namespace[: self.size] == namespace) & self.alive[: self.size])
+            rows = rows[~self.late[rows]]
+            since = shared_out(self.start[rows], self.saved[rows], self.priority[rows], list(self.of(rows)))
+            changed = since != self.since[rows]
+            self.since[rows] = since
+            for row in rows[changed].tolist():
+                self._order = None
+                self.grid.touch(row, self._cells.slot[row])
+        self._unshared.clear()
 
     def add_all(self, pods: Sequence[Pod], slots: Int32, requests: Int64) -> int:
         """Take consecutive rows for pods that stay on their nodes, `requests` [R, P]; returns the first."""
@@ -138,13 +157,15 @@ class PodTable:
         self.grid.touch_all(range(first, end), slots.tolist())
         return first
 
-    def put_back(self, row: int, pod: Pod, slot: int, vector: Int64, start: float, rank: int = 0) -> None:
+    def put_back(
+        self, row: int, pod: Pod, slot: int, vector: Int64, start: float, rank: int = 0, since: float = 0.0
+    ) -> None:
         """Undo `remove`: the pod takes its old row again, so that nothing else changes."""
         del self._free[row]
         before = (self.priority[row], self.since[row], self.rank[row])
         self._fill(row, pod, slot, vector)
         self._begin(row, pod, start)
-        self.rank[row] = rank
+        self.rank[row], self.since[row] = rank, since
         if before != (self.priority[row], self.since[row], rank):
             # Another pod used the row meanwhile, and the cached order may be by its values.
             self._order = None
@@ -205,6 +226,8 @@ class PodTable:
         self.levels.remove(self._cells.namespace[row], self._cells.priority[row])
         self.grid.touch(row, int(self.slot[row]))
         self._free[row] = None
+        if self.checkpoints:
+            self._unshared.add(self._cells.namespace[row])
 
     def removal_order(self, chosen: Bool) -> NDArray[np.int64]:
         """Rows where `chosen` (bool [rows]) holds, least important first: priority, rank, least lost work.

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from scheduler_core.load.spec import Estimation, LoadSpec, Thresholds
+from scheduler_core.model.names import CHECKPOINTED_AT_ANNOTATION
 from scheduler_core.model.selectors import IN, Requirement, Selector
+from scheduler_core.model.timestamps import format_time
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import EventKind
 from scheduler_core.state.first_pods import place_first_pods
@@ -67,6 +69,7 @@ def answers(state: ClusterState) -> dict[str, Any]:
     nodes = state.nodes
     there = {name: slot for name in NODES if (slot := nodes.slot(name)) is not None and nodes.nodes[slot]}
     placed = {uid: nodes.names[item.slot] for uid, item in state.placed.items()}
+    state.table.share_out()
     return {
         "nodes": {name: _node(state, slot) for name, slot in there.items()},
         "cluster": (nodes.count, nodes.allocatable_total(), [nodes.ordinary(row) for row in (0, 1, 3)]),
@@ -130,6 +133,7 @@ def _row(state: ClusterState, row: int) -> tuple[Any, ...]:
     return (
         int(table.priority[row]),
         float(table.start[row]),
+        float(table.since[row]),
         float(table.lasts[row]),
         bool(table.leaving[row]),
         space,
@@ -231,6 +235,8 @@ class World:
         pod.started(self.serial * 37 % 101).status(
             conditions=[condition("PodScheduled", NOW - rng.randint(1, 300))]
         )
+        if rng.random() < 0.2:
+            pod.annotation(CHECKPOINTED_AT_ANNOTATION, format_time(rng.randint(0, 200)))
         if rng.random() < 0.3:
             pod.group("g")
         if rng.random() < 0.3:
@@ -331,7 +337,9 @@ class World:
             return
         pod: Any = self.objects["Pod", self.rng.choice(found)]
         bound = "nodeName" in pod.raw["spec"]
-        match self.rng.randrange(5):
+        match self.rng.randrange(6):
+            case 5:
+                pod.annotation(CHECKPOINTED_AT_ANNOTATION, format_time(self.rng.randint(0, 200)))
             case 0:
                 pod.labels(app=self.rng.choice(APPS))
             case 1 if bound:
