@@ -330,9 +330,9 @@ class View:
         return {name for name in self.relevant(ns) if used.get(name, 0) > self.low[ns].get(name, 0)}
 
     def nominees(self, besides: Raw) -> list[Raw]:
-        """Waiting pods other than this one that a node is kept for."""
+        """Waiting pods other than this one that a node is kept for, which is still there."""
         if self._nominated is None:
-            self._nominated = [pod for pod in self.waiting if nominated(pod)]
+            self._nominated = [pod for pod in self.waiting if nominated(pod) in self.nodes]
         return [pod for pod in self._nominated if key(pod) != key(besides)]
 
     def right(self, pod: Raw) -> int:
