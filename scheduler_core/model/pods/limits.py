@@ -9,7 +9,7 @@ lets through takes a few hundred KB (docs/security.md#objects-of-1-mb).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Sized
 from typing import Final
 
 from scheduler_core.errors import TooLarge
@@ -109,15 +109,17 @@ def at_most(most: int, found: int, path: str, what: str) -> int:
     return found
 
 
-def first_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """MOST_LABELS of too many labels: those that Muster reads, then the first by key."""
+def first_labels(labels: dict[str, str], most: int = MOST_LABELS) -> dict[str, str]:
+    """At most so many of a pod's labels: those that Muster reads, then the first by key."""
+    if len(labels) <= most:
+        return labels
     order = sorted(labels, key=lambda key: (key not in _READ_LABELS, key))
-    return {key: labels[key] for key in order[:MOST_LABELS]}
+    return {key: labels[key] for key in order[:most]}
 
 
-def kept_annotations(found: dict[str, str]) -> dict[str, str]:
+def kept_annotations(found: dict[str, str], most: int = MOST_ANNOTATIONS) -> dict[str, str]:
     """The annotations of a pod; of too many, or too long ones, those that Muster reads, cut."""
-    if len(found) <= MOST_ANNOTATIONS and sum(map(len, found.values())) <= MOST_ANNOTATION_TEXT:
+    if len(found) <= most and sum(map(len, found.values())) <= MOST_ANNOTATION_TEXT:
         return found
     read = READ_ANNOTATIONS.intersection(found)
     return {key: found[key][:LONGEST_READ_ANNOTATION] for key in sorted(read)}

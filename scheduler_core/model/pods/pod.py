@@ -257,8 +257,18 @@ def _pod_from(wire: _PodWire) -> Pod:
 
 
 def without_terms(pod: Pod, problem: str) -> Pod:
-    """A pod with a node whose terms are not read; `problem` says why."""
-    return msgspec.structs.replace(pod, left_out=problem, values=0, **_NO_NODE_TERMS, **_NO_NEIGHBOUR_TERMS)
+    """A pod with a node whose terms are not read, with few labels and the like; `problem` says why."""
+    return msgspec.structs.replace(
+        pod,
+        left_out=problem,
+        values=0,
+        labels=first_labels(pod.labels, FEW_ENTRIES),
+        annotations=kept_annotations(pod.annotations, FEW_ENTRIES),
+        tolerations=pod.tolerations[:FEW_ENTRIES],
+        gates=(),
+        **_NO_NODE_TERMS,
+        **_NO_NEIGHBOUR_TERMS,
+    )
 
 
 class _Part(NamedTuple):

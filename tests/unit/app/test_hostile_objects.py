@@ -116,6 +116,21 @@ def test_pods_of_a_namespace_name_so_many_values_together() -> None:
     assert not reader.read(encoded(wide(last, 900))).left_out, "who goes makes room"
 
 
+def test_placed_pods_of_a_namespace_have_so_many_labels_together() -> None:
+    told: list[Pod] = []
+    reader = PodReader(tell=told.append)
+    for number in range(MOST_POD_VALUES // 900 + 1):
+        labels = {f"{word}{number}": "" for word, _ in zip(words(), range(900), strict=False)}
+        found = reader.read(encoded(pod(number, node="n0", labels=labels)))
+    assert told[-1] is found
+    assert len(found.labels) == 256
+    assert reader.read(encoded(pod(number, node="n0", labels=labels))).labels == found.labels
+    assert len(reader.read(encoded(pod(0, node="n0", labels={"a": ""}))).labels) == 1
+    assert len(reader.read(encoded(pod(number, node="n0", labels=labels))).labels) == 900, (
+        "there is room again"
+    )
+
+
 def test_pods_of_one_template_name_their_values_once() -> None:
     reader = PodReader()
     for number in range(2 * PODS_OF_900):
