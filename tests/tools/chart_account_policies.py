@@ -398,7 +398,9 @@ def _adoption() -> Obj:
         (f"object == null || {stays(changes)}", _only("the webhook", changes)),
     ]
     operations = ["UPDATE", "DELETE"]
-    return _policy("muster-adoption", WEBHOOK, changes.resources, operations, rules, changes=changes)
+    made = _policy("muster-adoption", WEBHOOK, changes.resources, operations, rules, changes=changes)
+    # Without the part, it would cost every change and deletion of a pod, of whomever, and limit nobody.
+    return {**made, "part": "webhook-adoption"}
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def check_accounts(reads: Reads) -> CheckResult:
             for right in _granted(reads, resource, binding)
         ]
         findings += check_rights(account, granted, parts | asked)
-        findings += check_policies(account, *policies)
+        findings += check_policies(account, granted, *policies)
     summary = f"rights of {counted(len(programs), 'account')}: those that this version needs, and no others"
     return CheckResult("rights", tuple(findings), summary)
 

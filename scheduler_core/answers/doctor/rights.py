@@ -18,6 +18,8 @@ from scheduler_core.answers.doctor.findings import HealthFinding, Severity, some
 from scheduler_core.answers.doctor.schedulers import has_plugin
 from scheduler_core.config.args.muster import CoschedulingArgs
 from scheduler_core.config.schema import SchedulerConfiguration
+from scheduler_core.model.admission_webhooks import NAME
+from scheduler_core.model.kinds import MUTATING_WEBHOOKS, POD_GROUPS
 from scheduler_core.model.names import CLUSTER_TOPOLOGY_PLACEMENT_GROUP
 
 Manifest = Mapping[str, Any]
@@ -68,20 +70,6 @@ _CONSEQUENCES: Final[tuple[tuple[str, Collection[str], str, str], ...]] = (
     ("webhook-gang-owners", ALL, ALL, "pods of gangs from owners are refused"),
     ("console", ALL, ALL, "pages lack what they show of it"),
 )
-# By the policy that limits an account: what its token can do without it.
-POLICIES: Final[Mapping[str, str]] = {
-    "muster-scheduler-pods": "change what any pod runs, also in kube-system",
-    "muster-scheduler-pod-status": "write any status of any pod",
-    "muster-scheduler-bindings": "label and annotate pods by binding them",
-    "muster-scheduler-volumes": "take volumes from their claims",
-    "muster-scheduler-claims": "change any claim",
-    "muster-scheduler-groups": "change any PodGroup",
-    "muster-scheduler-configmaps": "write other ConfigMaps",
-    "muster-scheduler-budgets": "write any PodDisruptionBudget",
-    "muster-webhook-groups": "change any PodGroup",
-    "muster-webhook-configurations": "have the API server send any object anywhere",
-    "muster-adoption": "change what pods run",
-}
 
 
 class Right(msgspec.Struct, frozen=True, order=True):
@@ -110,6 +98,31 @@ class Right(msgspec.Struct, frozen=True, order=True):
     def _reaches(self, resource: str) -> bool:
         part = resource.partition("/")[2]
         return self.resource in (ALL, resource) or (bool(part) and self.resource == f"{ALL}/{part}")
+
+
+# By policy: a right that it limits, and what a token with this right can do without it.
+POLICIES: Final[Mapping[str, tuple[Right, str]]] = {
+    "muster-scheduler-pods": (Right("patch", "", "pods"), "change what any pod runs, also in kube-system"),
+    "muster-scheduler-pod-status": (Right("patch", "", "pods/status"), "write any status of any pod"),
+    "muster-scheduler-bindings": (
+        Right("create", "", "pods/binding"),
+        "label and annotate pods by binding them",
+    ),
+    "muster-scheduler-volumes": (Right("patch", "", "persistentvolumes"), "take volumes from their claims"),
+    "muster-scheduler-claims": (Right("patch", "", "persistentvolumeclaims"), "change any claim"),
+    "muster-scheduler-groups": (Right("patch", POD_GROUPS.group, "podgroups"), "change any PodGroup"),
+    "muster-scheduler-configmaps": (Right("patch", "", "configmaps"), "write other ConfigMaps"),
+    "muster-scheduler-budgets": (
+        Right("patch", "policy", "poddisruptionbudgets"),
+        "write any PodDisruptionBudget",
+    ),
+    "muster-webhook-groups": (Right("patch", POD_GROUPS.group, "podgroups"), "change any PodGroup"),
+    "muster-webhook-configurations": (
+        Right("update", MUTATING_WEBHOOKS.group, MUTATING_WEBHOOKS.plural, (NAME,)),
+        "have the API server send any object anywhere",
+    ),
+    "muster-adoption": (Right("patch", "", "pods"), "change what pods run"),
+}
 
 
 class GrantedRight(msgspec.Struct, frozen=True):
@@ -283,21 +296,28 @@ def _is_needed(account: ProgramAccount, held: GrantedRight, parts: Collection[st
 
 
 def check_policies(
-    account: ProgramAccount, policies: Sequence[Manifest], bindings: Sequence[Manifest]
+    account: ProgramAccount,
+    granted: Sequence[GrantedRight],
+    policies: Sequence[Manifest],
+    bindings: Sequence[Manifest],
 ) -> list[HealthFinding]:
-    """A finding if policies that limit the account are not in force."""
+    """A finding if policies that limit the rights of the account are not in force."""
     present = {_name(policy) for policy in policies if account.user in _conditions(policy)}
     denied = {
         (binding.get("spec") or {}).get("policyName")
         for binding in bindings
         if "Deny" in ((binding.get("spec") or {}).get("validationActions") or ())
     }
-    own = [name for name in POLICIES if _is_for(name, account.component)]
-    lacking = [name for name in own if name not in present & denied]
+    lacking = [
+        name
+        for name, (right, _) in POLICIES.items()
+        if _is_for(name, account.component) and any(held.right.covers(right) for held in granted)
+        if name not in present & denied
+    ]
     if not lacking:
         return []
-    can = ", ".join(dict.fromkeys(POLICIES[name] for name in lacking))
-    problem = f"is not limited by {some(lacking)}: who has its token can {can}, as far as it has the rights"
+    can = ", ".join(dict.fromkeys(POLICIES[name][1] for name in lacking))
+    problem = f"is not limited by {some(lacking)}: who has its token can {can}"
     return [HealthFinding("warning", account.subject, problem, "set admissionPolicies.enabled=true")]
 
 

@@ -37,7 +37,7 @@ def server() -> Iterator[Server]:
 def governed(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """A server on which the policies are in force."""
     policies = [item for item in objects("default") if item["kind"] in POLICY_KINDS]
-    assert len(policies) == 32
+    assert len(policies) == 30
     install(server, tmp_path_factory.mktemp("policies"), policies)
     request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "probe"}})
     return server
@@ -284,7 +284,7 @@ def closed(governed: Server, tmp_path_factory: pytest.TempPathFactory) -> Server
     await_established(governed)
     found = objects("default", "muster-system", "--set", "webhook.pods.failurePolicy=Fail")
     policies = [item for item in found if item["kind"] in POLICY_KINDS]
-    assert len(policies) == 36
+    assert len(policies) == 34
     install(governed, tmp_path_factory.mktemp("closed"), policies)
     for name in ("under-quota", "exempted", "muster-system"):
         labels = {"muster.dev/exempt": "true"} if name == "exempted" else {}

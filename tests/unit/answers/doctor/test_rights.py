@@ -168,14 +168,25 @@ def bindings(*actions: str) -> list[dict[str, object]]:
 
 def test_policies_that_are_not_in_force_are_named_with_what_a_token_can_do() -> None:
     stored = policies(SCHEDULER.user)
-    assert check_policies(SCHEDULER, stored, bindings("Deny")) == []
-    assert check_policies(CONSOLE, [], []) == []
-    for found in (
-        check_policies(SCHEDULER, [], bindings("Deny")),
-        check_policies(SCHEDULER, stored, bindings("Audit")),
-        check_policies(SCHEDULER, policies("system:serviceaccount:other:muster-scheduler"), bindings("Deny")),
+    held = granted("scheduler", "scheduler-topology")
+    assert check_policies(SCHEDULER, held, stored, bindings("Deny")) == []
+    assert check_policies(CONSOLE, granted("console"), [], []) == []
+    others = policies("system:serviceaccount:other:muster-scheduler")
+    for present, bound in (
+        ([], bindings("Deny")),
+        (stored, bindings("Audit")),
+        (others, bindings("Deny")),
     ):
-        (finding,) = found
+        (finding,) = check_policies(SCHEDULER, held, present, bound)
         assert finding.severity == "warning"
         assert "muster-scheduler-pods" in finding.problem
         assert "change what any pod runs, also in kube-system" in finding.problem
+
+
+def test_a_policy_for_a_right_that_the_account_does_not_have_is_not_missed() -> None:
+    (finding,) = check_policies(SCHEDULER, granted("scheduler-gang-budgets"), [], [])
+    assert finding.problem.startswith("is not limited by muster-scheduler-pods, muster-scheduler-budgets: ")
+    everything = GrantedRight(Right("*", "*", "*"), "", "ClusterRole cluster-admin")
+    (finding,) = check_policies(WEBHOOK, [everything], [], [])
+    assert "muster-adoption" in finding.problem
+    assert "muster-webhook-configurations" in finding.problem

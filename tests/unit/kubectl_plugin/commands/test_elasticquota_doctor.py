@@ -187,7 +187,7 @@ def test_rights_that_are_missing_and_spare_are_named_with_what_comes_of_them(api
         ": no scheduler leads; install the rights of this version's chart",
         f"warning: rights: {subject}: may not patch nodemetrics/status.slo.koordinator.sh, ",
         f"error:   rights: {subject}: may get secrets by ClusterRole reader, which this ",
-        f"warning: rights: {subject}: is not limited by muster-scheduler-pods, ",
+        f"warning: rights: {subject}: is not limited by muster-scheduler-pod-status, ",
     ):
         assert words in found
     assert done.code == 1
