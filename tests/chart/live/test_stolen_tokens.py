@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from scheduler_core.certificates import make_authority
 from tests.chart.live.installation import CONFIGURATIONS
 from tests.chart.live.test_chart_policies import ADMISSION, await_policies
 from tests.chart.live.token_cases import CARRIED_OUT, REFUSED
-from tests.chart.live.token_objects import CORE, STRATEGIC, Obj, fill
+from tests.chart.live.token_objects import CORE, STRATEGIC, Obj, binding, condition, fill, pod
 from tests.chart.rendering import CHART, NAMESPACE, objects
 from tests.support.clusters.cluster import Cluster, await_established
 from tests.support.clusters.control_plane import ControlPlane
@@ -106,6 +107,33 @@ def test_a_stolen_token_does_not_change(holders: dict[str, Holder], account: str
 def test_an_account_does_its_work(holders: dict[str, Holder], account: str, what: str) -> None:
     method, path, body = CARRIED_OUT[account][what]
     assert said(holders[account], method, path, body) == ""
+
+
+def widest(name: str) -> Obj:
+    """A pod in the worst shape: 60,000 labels, annotations and variables."""
+    made = pod(name)
+    made["metadata"]["labels"] = {f"l{number}": "" for number in range(20_000)}
+    made["metadata"]["annotations"] = {f"a{number}": "" for number in range(30_000)}
+    made["spec"]["containers"][0]["env"] = [{"name": f"V{number}", "value": ""} for number in range(10_000)]
+    return made
+
+
+@pytest.mark.parametrize("what", ["status", "eviction", "binding", "labels"])
+def test_no_pod_is_too_large_for_the_work_of_the_scheduler(
+    server: Server, holders: dict[str, Holder], what: str
+) -> None:
+    """Policies have a budget, and a tenant must not be able to use it up."""
+    path = f"{CORE}/team/pods"
+    with suppress(RequestFailed):
+        request(server, "POST", path, widest("wide"))
+    asked: dict[str, tuple[str, str, Obj]] = {
+        "status": ("PATCH", "/wide/status", condition("PodScheduled")),
+        "eviction": ("PATCH", "/wide/status", condition("DisruptionTarget", "True")),
+        "binding": ("POST", "/wide/binding", binding("wide")),
+        "labels": ("PATCH", "/wide", {"metadata": {"labels": {"sakkara.member.rank": "1"}}}),
+    }
+    method, place, body = asked[what]
+    assert said(holders["scheduler"], method, path + place, body) == ""
 
 
 def mislead(found: Obj) -> None:

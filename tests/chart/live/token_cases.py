@@ -14,6 +14,7 @@ from tests.chart.live.token_objects import (
     CLAIMS,
     CORE,
     GROUPS,
+    LEASES,
     METRICS,
     MUSTER,
     NATIVE_GROUPS,
@@ -226,6 +227,12 @@ SCHEDULER_REFUSED = {
         'cannot get resource "pods/exec"',
     ),
     "Secrets": ("GET", f"{CORE}/team/secrets/password", None, 'cannot get resource "secrets"'),
+    "the Lease of another program": (
+        "POST",
+        LEASES.format("kube-system"),
+        {"metadata": {"name": "more"}},
+        'cannot create resource "leases"',
+    ),
     "a node": (
         "PATCH",
         "/api/v1/nodes/n1",
@@ -344,6 +351,11 @@ SCHEDULER_CARRIED_OUT = {
         "POST",
         "/apis/authentication.k8s.io/v1/tokenreviews",
         {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "made-up"}},
+    ),
+    "a Lease, so that no scheduler leads": (
+        "POST",
+        LEASES.format(NAMESPACE),
+        {"metadata": {"name": "muster-scheduler"}},
     ),
     "all pods, to read": ("GET", "/api/v1/pods", None),
     "all volumes, to read": ("GET", VOLUMES, None),
