@@ -117,6 +117,7 @@ class NodeKeeper:
         holder = self._queue.units.get(self.kept_for)
         order = members[0][0].queue_sort.sort_key
         if gang_waits(state, (pod for _, pod in members)):
+            self._keep_whole(unit, members, need)
             return
         held = self._kept_plan if holder is unit else EMPTY_PLAN
         if unit.since is None:
@@ -135,6 +136,16 @@ class NodeKeeper:
             self._keep(unit, members, plan, need, now)
         else:
             self._remove_nominations(unit)
+
+    def _keep_whole(self, unit: QueuedUnit, members: Members, need: int) -> None:
+        """Keep all that the members need, if leaving pods make room before ends that were counted on.
+
+        Else a pod would start in the room of these, and the gang would evict it so as not to wait for them.
+        """
+        plan = self._kept_plan
+        if unit.key == self.kept_for and plan.start and fits_after_leaving(self._cycle, plan, members, need):
+            self._kept_plan = GangPlan(plan.members)
+            self._nominate(unit)
 
     def _others(self, unit: QueuedUnit) -> Iterator[QueuedUnit]:
         """Other gangs for which nodes are kept, including those that wait for leaving pods."""

@@ -32,8 +32,8 @@ def domain_faults(view: View, bound: Sequence[tuple[Raw, str]]) -> Iterator[Faul
 
 
 def whole_faults(view: View, found: Preemption) -> Iterator[Fault]:
-    """A group with disruptionMode all goes as a whole or not at all."""
-    for group in {group_key(victim) for victim in found.victims}:
+    """A group with disruptionMode all goes as a whole or not at all; one that ends anyhow may be hurried."""
+    for group in {group_key(victim) for victim in found.victims if not going(victim)}:
         if not is_native(view, group) or "all" not in view.groups[group].obj["spec"].get(
             "disruptionMode", {}
         ):
