@@ -352,11 +352,7 @@ SCHEDULER_CARRIED_OUT = {
         "/apis/authentication.k8s.io/v1/tokenreviews",
         {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "made-up"}},
     ),
-    "a Lease, so that no scheduler leads": (
-        "POST",
-        LEASES.format(NAMESPACE),
-        {"metadata": {"name": "muster-scheduler"}},
-    ),
+    "a Lease, so that no scheduler leads": ("POST", LEASES.format(NAMESPACE), {"metadata": {"name": "l"}}),
     "all pods, to read": ("GET", "/api/v1/pods", None),
     "all volumes, to read": ("GET", VOLUMES, None),
     "all ConfigMaps, to read": ("GET", "/api/v1/configmaps", None),
