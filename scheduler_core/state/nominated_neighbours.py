@@ -86,6 +86,11 @@ class Nominees:
         slots = np.fromiter(self.slots.keys(), dtype=np.int64, count=size)
         return slots, np.fromiter(self.slots.values(), dtype=np.int64, count=size)
 
+    @property
+    def values(self) -> int:
+        """None of its own: the constraint has them."""
+        return 0
+
     def unused(self) -> None:
         """Its counts go with it."""
 

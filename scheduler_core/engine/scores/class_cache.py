@@ -18,6 +18,9 @@ from scheduler_core.state.cluster import ClusterState
 MAX_BYTES: Final = 64 * 2**20
 MIN_CACHED_CLASSES: Final = 16
 MAX_STATICS: Final = 64
+# What a class keeps beside its arrays: a pod and its signature, and each value of the pod's terms.
+POD_BYTES: Final = 8192
+VALUE_BYTES: Final = 100
 
 
 class ClassCache:
@@ -115,7 +118,8 @@ class ClassCache:
         """Measure the memory of a class, with its share of the static part."""
         if signature in self._classes:
             static = scores.static
-            weight = scores.nbytes + static.nbytes // max(1, self._users[static.serial])
+            weight = POD_BYTES + VALUE_BYTES * scores.cycle.pod.values
+            weight += scores.nbytes + static.nbytes // max(1, self._users[static.serial])
             self._weight += weight - self._weights.get(signature, 0)
             self._weights[signature] = weight
 

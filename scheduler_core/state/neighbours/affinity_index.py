@@ -12,7 +12,7 @@ from scheduler_core.arrays.types import Int64
 from scheduler_core.model.names import LABEL_HOSTNAME
 from scheduler_core.model.pods.affinity import PodTerm
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.selectors import Selector
+from scheduler_core.model.selectors import Selector, selector_size
 from scheduler_core.state.neighbours.domains import DomainCounts
 from scheduler_core.state.neighbours.selector_index import SelectorIndex
 
@@ -86,13 +86,16 @@ def wide_repelling(pod: Pod) -> list[TermKey]:
 class TermGroup:
     """Placed pods that carry the same term. `slots` counts the carriers per node slot."""
 
-    __slots__ = ("counts", "home", "slots", "term")
+    __slots__ = ("counts", "home", "slots", "term", "values")
 
     def __init__(self, home: AffinityIndex, term: TermKey) -> None:
         self.home = home
         self.term = term
         self.slots: dict[int, int] = {}
         self.counts: dict[Hashable, DomainCounts] = {}
+        self.values = selector_size(term.selector) + len(term.namespaces)
+        if term.namespace_selector is not None:
+            self.values += selector_size(term.namespace_selector)
 
     def spots(self) -> tuple[Int64, Int64]:
         """Slots and carriers on each."""

@@ -20,6 +20,10 @@ _SAMPLES: Final = 8
 _FEW_DOMAINS: Final = 64
 # Of 4 bytes each.
 _MAX_CELLS: Final = 8_000_000
+# Beyond a few, each value of a selector with counts takes as much as so many cells: its text, and its place
+# in the index. Pods that are created and deleted would leave many such selectors.
+_FEW_VALUES: Final = 64
+_CELLS_PER_VALUE: Final = 100
 # Counts over few domains have few cells, and each is looked at when a pod comes or goes.
 MAX_COUNTS: Final = 8192
 # Shared by all keys that no node has: pods may name any number of keys without a domain.
@@ -119,6 +123,11 @@ class Counted(Protocol):
 
     counts: dict[Hashable, DomainCounts]
 
+    @property
+    def values(self) -> int:
+        """How many values its selector has."""
+        ...
+
     def spots(self) -> tuple[Int64, Int64 | None]:
         """Node slots int64 [K] of its pods, and how many each stands for (None: one)."""
         ...
@@ -159,6 +168,11 @@ def fresh_sums(owner: Counted, domains: Domains) -> Int32:
     return np.bincount(ids[inside], weights, minlength=domains.size + 1).astype(np.int32)
 
 
+def _cells(counts: DomainCounts) -> int:
+    """What counts, and the selector that they keep, take of memory, in cells."""
+    return len(counts.sums) + _CELLS_PER_VALUE * max(0, counts.owner.values - _FEW_VALUES)
+
+
 class CountCache:
     """Cache of counts; the least recently used are dropped when there are too many cells."""
 
@@ -177,7 +191,7 @@ class CountCache:
             self._forget(found)
         made = owner.counts[domains.key] = DomainCounts(owner, domains)
         self._recent[made] = None
-        self._cells += len(made.sums)
+        self._cells += _cells(made)
         while (self._cells > self._limit or len(self._recent) > MAX_COUNTS) and len(self._recent) > 1:
             oldest = next(iter(self._recent))
             self._forget(oldest)
@@ -188,7 +202,7 @@ class CountCache:
 
     def _forget(self, counts: DomainCounts) -> None:
         del self._recent[counts]
-        self._cells -= len(counts.sums)
+        self._cells -= _cells(counts)
 
     def check(self) -> list[str]:
         """Broken invariants in words: counts kept current equal counts made anew."""

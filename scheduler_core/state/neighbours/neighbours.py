@@ -7,6 +7,7 @@ nodes' labels and the namespaces; undoing a placement undoes it here as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.state.placed.labels import PodLabels
 from scheduler_core.state.placed.pods import PodTable
 
+# Pods that are gone leave the selectors of namespaces that they named.
+_MOST_SELECTORS: Final = 1024
 _NO_LABELS: Mapping[str, str] = {}
 
 
@@ -113,6 +116,8 @@ class Neighbours:
             items = self._namespaces.values()
             found = frozenset(item.name for item in items if selector.matches(item.labels))
             self._selected[selector] = found
+            if len(self._selected) > _MOST_SELECTORS:
+                del self._selected[next(iter(self._selected))]
         return found
 
     def check(self, placed: Iterable[tuple[Pod, int]]) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from scheduler_core.arrays.types import Int32, Int64
 from scheduler_core.model.pods.affinity import SpreadConstraint
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.selectors import NOTHING, Selector
+from scheduler_core.model.selectors import NOTHING, Selector, selector_size
 from scheduler_core.state.neighbours.domains import CountCache, DomainCounts, Domains
 from scheduler_core.state.neighbours.selector_index import SelectorIndex
 from scheduler_core.state.placed.labels import PodLabels
@@ -83,12 +83,13 @@ class Selections:
 class _Watched:
     """A selection with its cached counts."""
 
-    __slots__ = ("counts", "home", "selection")
+    __slots__ = ("counts", "home", "selection", "values")
 
     def __init__(self, home: Selections, selection: Selection) -> None:
         self.home = home
         self.selection = selection
         self.counts: dict[Hashable, DomainCounts] = {}
+        self.values = selector_size(selection.selector) + len(selection.namespaces or ())
 
     def spots(self) -> tuple[Int64, None]:
         """Slots of the pods that it takes now."""

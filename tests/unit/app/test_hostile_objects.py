@@ -26,10 +26,12 @@ from scheduler_core.model.kinds import (
 )
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.pod_reader import PodReader
-from scheduler_core.model.selectors import EVERYTHING, NOTHING
+from scheduler_core.model.selectors import EVERYTHING, NOTHING, Requirement, Selector
 from scheduler_core.model.watched import WATCHED
+from tests.support.builders import make_node
 from tests.support.gang_scheduler import GangScheduler
 from tests.support.hostile_objects import SHAPES, Json, Shape, pod, words
+from tests.support.kept import entries
 
 # A third of what an API server takes, which is far above all limits, too.
 SIZE = 300_000
@@ -196,3 +198,48 @@ def test_selectors_of_a_namespace_have_so_many_values_together(
     assert "has 5001 requirements and values, at most 1000 are read" in large.left_out
     readers[resource].forget("u0")
     assert not read(encoded(selecting(fits, 900))).left_out
+
+
+def _named_nodes(number: int) -> Json:
+    values = [f"{word}{number}" for word, _ in zip(words(), range(4900), strict=False)]
+    term = {"matchExpressions": [{"key": "z", "operator": "NotIn", "values": values}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return pod(number, {"affinity": {"nodeAffinity": required}})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("make", "pods", "most_bytes"),
+    [
+        pytest.param(lambda number: wide(number, 900), 160, 42_000_000, id="values in the labels of others"),
+        pytest.param(_named_nodes, 200, 52_000_000, id="nodes by name"),
+    ],
+)
+def test_what_pods_asked_that_are_gone_takes_bounded_memory(
+    make: Callable[[int], Json], pods: int, most_bytes: int
+) -> None:
+    """Counts and scores are kept for pods that come again; who creates others without end gets no more."""
+    world, reader = GangScheduler(), PodReader()
+    world.scheduler.put(make_node("n0").allocatable(cpu=4, pods=9).labels(zone="z").obj(), world.now)
+    tracemalloc.start()
+    try:
+        for number in range(pods):
+            gone = reader.read(encoded(make(number)))
+            world.scheduler.put(gone, world.now)
+            world.scheduler.step(world.now)
+            world.scheduler.remove(gone, world.now)
+            reader.forget(gone.uid)
+        del gone
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < most_bytes
+
+
+def test_selectors_of_namespaces_that_pods_named_are_not_kept_without_end() -> None:
+    world = GangScheduler([4])
+    before = entries(world.state.neighbours)
+    for number in range(2000):
+        world.state.neighbours.namespaces_with(Selector((Requirement(f"k{number}", "Exists"),)))
+    assert entries(world.state.neighbours) - before <= 1100

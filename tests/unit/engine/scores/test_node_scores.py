@@ -268,6 +268,7 @@ def test_scores_of_use_that_skip_do_not_count() -> None:
 
 def cache(nodes: int, monkeypatch: pytest.MonkeyPatch, size: int) -> Bench:
     """One that keeps so many bytes, where a class takes 100."""
+    monkeypatch.setattr("scheduler_core.engine.scores.class_cache.POD_BYTES", 0)
     monkeypatch.setattr("scheduler_core.engine.scores.class_cache.MAX_BYTES", size)
     monkeypatch.setattr("scheduler_core.engine.scores.class_cache.MIN_CACHED_CLASSES", 2)
     monkeypatch.setattr(NodeScores, "nbytes", 100)
