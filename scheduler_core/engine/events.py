@@ -311,11 +311,12 @@ def eviction_events(
 
 
 def overtaken_events(state: ClusterState, decisions: Iterable[Decision]) -> list[ClusterEvent]:
-    """One event per quota of which a pod evicts others, or starts beside nominated pods.
+    """One event per quota of which a pod evicts others, or starts beside nominated pods; one without a quota.
 
     It may do so by a right that more important pods of its quota lack: it stays within the min, or its quota
     borrows less with it than with them. These go before it on the freed room, or may evict it once it runs.
-    The event has the least important of these pods.
+    A pod without a quota evicts pods without one, which pods of quotas may not. Those that stay within their
+    min and are as important go before it. The event has the least important of these pods.
     """
     least: dict[str, Pod] = {}
     for item in decisions:
@@ -325,11 +326,13 @@ def overtaken_events(state: ClusterState, decisions: Iterable[Decision]) -> list
             pod = item.pod
         else:
             continue
-        known = least.get(pod.namespace)
-        if state.ledger.quota_of(pod.namespace) is not None and (
-            known is None or importance_of(state, pod) < importance_of(state, known)
-        ):
-            least[pod.namespace] = pod
+        governed = state.ledger.quota_of(pod.namespace) is not None
+        if not (governed or isinstance(item, Evicted)):
+            continue
+        name = pod.namespace if governed else ""
+        known = least.get(name)
+        if known is None or importance_of(state, pod) < importance_of(state, known):
+            least[name] = pod
     return [ClusterEvent(EventKind.OVERTAKEN, namespace=name, pod=pod) for name, pod in least.items()]
 
 
@@ -421,8 +424,10 @@ class EventNotifier:
         self.tell(filter(self._is_heard, overtaken), now)
 
     def _is_heard(self, event: ClusterEvent) -> bool:
-        """Whether units wait in a namespace that are more important than the pod of the event."""
+        """Whether units wait that are more important than the event's pod; without a quota, as important."""
         if event.pod is None:
             return False
-        number = self._state.table.namespaces.find(event.namespace)
-        return self._queue.classes.waiting.table.outranks(number, importance_of(self._state, event.pod))
+        waiting, than = self._queue.classes.waiting.table, importance_of(self._state, event.pod)
+        if not event.namespace:
+            return any(self._state.ledger.quotas()) and waiting.outranks(None, than - 1)
+        return waiting.outranks(self._state.table.namespaces.find(event.namespace), than)

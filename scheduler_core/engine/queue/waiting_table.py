@@ -169,9 +169,10 @@ class WaitingTable:
         known = isinstance(first, int | float) and isinstance(second, int | float)
         self.place[:, row] = (first, second) if known else -np.inf
 
-    def outranks(self, namespace: int, priority: int) -> bool:
-        """Whether pods of a namespace (its id) wait that may preempt with more than this priority."""
-        return bool((self.waits & (self.priorities > priority) & (self.namespaces == namespace)).any())
+    def outranks(self, namespace: int | None, priority: int) -> bool:
+        """Whether pods of a namespace (its id; None: of any) wait that may preempt above this priority."""
+        found = self.waits & (self.priorities > priority)
+        return bool((found if namespace is None else found & (self.namespaces == namespace)).any())
 
     def rows_helped(self, plugin: str, room: Room, number: int) -> NDArray[np.intp]:
         """int [M]: rows that a plugin rejected before event `number` and that the room may help."""

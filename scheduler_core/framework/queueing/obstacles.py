@@ -179,14 +179,23 @@ def importance_of(state: ClusterState, pod: Pod) -> int:
 
 
 def _own_quota(state: ClusterState, event: ClusterEvent) -> Reach:
-    return Reach(namespaces=frozenset({event.namespace}))
+    return Reach(namespaces=frozenset({event.namespace})) if event.namespace else EVERYBODY
 
 
 def _is_overtaken(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """Whether a less important pod of the pod's quota evicts others, or has started beside nominated pods."""
-    if event.pod is None or pod.namespace != event.namespace or pod.preemption_policy == NEVER:
+    """Whether a less important pod of the pod's quota evicts others, or has started beside nominated pods; or
+    one without a quota evicts others, while the pod stays within the min of its quota and is as important.
+    """
+    if event.pod is None or pod.preemption_policy == NEVER:
         return False
-    return importance_of(state, event.pod) < pod.priority
+    if event.namespace:
+        return pod.namespace == event.namespace and importance_of(state, event.pod) < pod.priority
+    quota = state.ledger.quota_of(pod.namespace)
+    return (
+        quota is not None
+        and importance_of(state, event.pod) <= pod.priority
+        and any(within_min(state.ledger, quota, asked) for asked in state.nodes.flavors.charges(pod))
+    )
 
 
 def _reach_of_claims(state: ClusterState, event: ClusterEvent) -> Reach:
