@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from sandbox.scheduler_config import profile_names
+from sandbox.scheduler_config import profile_names, topology_namespaces
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import DEFAULT_SCHEDULER, MUSTER_SCHEDULER
 
@@ -56,6 +56,7 @@ def commands(kubeconfig: Path, state: Path, config: Path) -> dict[str, list[str]
     if MUSTER_SCHEDULER not in names and DEFAULT_SCHEDULER in names:
         others.append(DEFAULT_SCHEDULER)
     webhook += [f"--other-scheduler={name}" for name in others]
+    webhook += [f"--topology-namespace={namespace}" for namespace in topology_namespaces(config)]
     access = ["env", f"KUBECONFIG={kubeconfig}"]
     return {
         "webhook": [*python, "webhook", "serve", *webhook, "--register"],

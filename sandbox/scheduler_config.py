@@ -14,7 +14,7 @@ from scheduler_core.config import ConfigErrors
 from scheduler_core.config.documents import parse_document
 from scheduler_core.config.flags import Flags
 from scheduler_core.config.load import BUILTIN
-from scheduler_core.model.names import DEFAULT_SCHEDULER, MUSTER_SCHEDULER
+from scheduler_core.model.names import CLUSTER_TOPOLOGY_PLACEMENT_GROUP, DEFAULT_SCHEDULER, MUSTER_SCHEDULER
 
 # Scheduler names of well-known manifests, with the plugins that each profile adds to quotas and gangs.
 ALSO_SERVED: Final[dict[str, dict[str, dict[str, Any]]]] = {
@@ -80,6 +80,20 @@ def profile_names(file: Path) -> list[str]:
     document: dict[str, Any] = parse_document(file.read_text(encoding="utf-8"))
     profiles = document.get("profiles") or []
     return [profile["schedulerName"] for profile in profiles if profile.get("schedulerName")]
+
+
+def topology_namespaces(file: Path) -> list[str]:
+    """The namespaces that the profiles of a configuration file name for their topologies."""
+    document: dict[str, Any] = parse_document(file.read_text(encoding="utf-8"))
+    entries = [
+        entry for profile in document.get("profiles") or [] for entry in profile.get("pluginConfig") or []
+    ]
+    found = [
+        (entry.get("args") or {}).get("topologyConfigMapNameSpace")
+        for entry in entries
+        if entry.get("name") == CLUSTER_TOPOLOGY_PLACEMENT_GROUP
+    ]
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def _beyond(first: dict[str, Any], name: str, more: dict[str, dict[str, Any]]) -> dict[str, Any]:

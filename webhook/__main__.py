@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import click
 
 from scheduler_core.errors import MusterError
-from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
+from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER, TOPOLOGY_NAMESPACE
 
 ALL_ADDRESSES: Final = ("0.0.0.0", "::")
 
@@ -121,6 +121,11 @@ def cli() -> None:
     "others",
     "A further schedulerName of Muster's own, that of another profile; may be repeated.",
 )
+@_names(
+    "--topology-namespace",
+    "topologies",
+    f"A namespace whose topologies a profile reads, in addition to {TOPOLOGY_NAMESPACE}; may be repeated.",
+)
 @click.option(
     "--foreign-pods",
     type=click.Choice(FOREIGN_PODS),
@@ -216,6 +221,7 @@ def serve(
     metrics_listen: tuple[str, int],
     scheduler_name: str,
     others: tuple[str, ...],
+    topologies: tuple[str, ...],
     foreign_pods: str,
     users: tuple[str, ...],
     sum_of_min: str,
@@ -264,6 +270,7 @@ def serve(
                 frozenset(others),
                 foreign_pods,  # type: ignore[arg-type]
                 frozenset(users),
+                topology_namespaces=frozenset({TOPOLOGY_NAMESPACE, *topologies}),
             ),
             overrides=Overrides(kubeconfig=kubeconfig, context=context),
             register=register,

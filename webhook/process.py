@@ -200,7 +200,8 @@ class RunningWebhook:
             reservations = ReservationStore(
                 LedgerClient(direct), cache.reservations, watches, cache.natives, self._options.times
             )
-            owners, reads = OwnerCache(direct), ClientReads(direct)
+            owners = OwnerCache(direct)
+            reads = ClientReads(direct, topologies=settings.topology_namespaces)
             charges = self._charge_store(direct, watches, reads)
             gangs = self._gang_parts(client, direct, owners)
             dispatcher = ReviewDispatcher(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -19,6 +20,7 @@ from kubectl_plugin.cluster.reading import (
     list_raw,
     parsed,
 )
+from kubectl_plugin.live.configuration import config_of_cluster, topology_namespaces
 from scheduler_core.errors import ModelError
 from scheduler_core.model.config_map import GROUP, ConfigMap, parse_config_map
 from scheduler_core.model.groups.gang import Gang
@@ -159,7 +161,8 @@ def broken_groups(client: ListClient, namespace: str, diagnostics: Diagnostics) 
         diagnostics.note(UNREAD)
     if not groups or trees is None:
         return found
-    read = parsed(trees, parse_config_map, diagnostics.unreadable)
+    namespaces = topology_namespaces(config_of_cluster(client).config)
+    read = parsed(trees, partial(parse_config_map, topologies=namespaces), diagnostics.unreadable)
     topologies = [(item.key, item.content) for item in read if isinstance(item.content, TopologySpec)]
     return found + _refused(client, groups, topologies)
 

@@ -16,7 +16,7 @@ from scheduler_core.config.problems import ConfigErrors
 from scheduler_core.decoding import decode
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.kinds import CONFIG_MAPS
-from scheduler_core.model.names import MUSTER_SCHEDULER
+from scheduler_core.model.names import MUSTER_SCHEDULER, TOPOLOGY_NAMESPACE
 
 # The chart names the ConfigMap after the scheduler, and labels it.
 NAMED: Final = f"metadata.name={MUSTER_SCHEDULER}"
@@ -85,3 +85,14 @@ def topology_labels(config: SchedulerConfiguration) -> tuple[str, ...]:
         if isinstance(entry.args, ClusterTopologyPlacementGroupArgs)
     )
     return next((labels for labels in found if labels), ())
+
+
+def topology_namespaces(config: SchedulerConfiguration) -> frozenset[str]:
+    """The namespaces whose topology ConfigMaps scheduler and webhook read."""
+    named = (
+        entry.args.topology_config_map_name_space
+        for profile in config.profiles
+        for entry in profile.plugin_config
+        if isinstance(entry.args, ClusterTopologyPlacementGroupArgs)
+    )
+    return frozenset({TOPOLOGY_NAMESPACE, *named})

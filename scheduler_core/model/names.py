@@ -87,6 +87,8 @@ SELECTED_NODE_ANNOTATION: Final = "volume.kubernetes.io/selected-node"
 GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 X_POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 SAKKARA_TOPOLOGY_LABEL: Final = "sakkara.topology"
+# Where the topology is, unless a profile names another namespace.
+TOPOLOGY_NAMESPACE: Final = "default"
 SAKKARA_GROUP_LABEL: Final = "sakkara.group"
 SAKKARA_GROUP_NAME_LABEL: Final = "sakkara.group.name"
 SAKKARA_MEMBER_RANK_LABEL: Final = "sakkara.member.rank"

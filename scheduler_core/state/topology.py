@@ -19,7 +19,7 @@ from scheduler_core.arrays.types import Int64
 from scheduler_core.errors import ModelError
 from scheduler_core.model.config_map import ConfigMap
 from scheduler_core.model.groups.gang import Gang
-from scheduler_core.model.names import LABEL_HOSTNAME, TOPOLOGY_CONSTRAINTS_ANNOTATION
+from scheduler_core.model.names import LABEL_HOSTNAME, TOPOLOGY_CONSTRAINTS_ANNOTATION, TOPOLOGY_NAMESPACE
 from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.topology.constraints import Rules, parse_rules, resolve, single_domain
 from scheduler_core.topology.question import Solver
@@ -36,7 +36,7 @@ class TopologySettings(msgspec.Struct, frozen=True):
     `seed_texts`: placement and ranks are written in the format of docs/topology.md#ranks-and-results.
     """
 
-    namespace: str = "default"
+    namespace: str = TOPOLOGY_NAMESPACE
     labels: tuple[str, ...] = ()
     budget_seconds: float = 0.25
     solver: str = EXACT.name

@@ -76,6 +76,16 @@ def test_every_profile_is_known_as_muster_s_own() -> None:
     assert not any(said.startswith("--other-scheduler") for said in arguments())
 
 
+def test_the_webhook_reads_the_topologies_that_the_profiles_read() -> None:
+    assert not any(said.startswith("--topology-namespace") for said in arguments())
+    profile = "scheduler.config.profiles[0]"
+    args = ["--set", f"{profile}.schedulerName=muster-scheduler"]
+    args += ["--set", f"{profile}.pluginConfig[0].name=ClusterTopologyPlacementGroup"]
+    args += ["--set", f"{profile}.pluginConfig[0].args.topologyConfigMapNameSpace=sakkara"]
+    told = [said for said in arguments(*args) if said.startswith("--topology-namespace")]
+    assert told == ["--topology-namespace=sakkara"]
+
+
 def test_the_treatment_of_foreign_pods_is_passed_to_the_webhook() -> None:
     assert "--foreign-pods=Enforce" in arguments()
     chosen = arguments(

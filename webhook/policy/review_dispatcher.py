@@ -28,6 +28,7 @@ from scheduler_core.model.names import (
     GANG_AUTO,
     GANG_LABEL,
     MUSTER_SCHEDULER,
+    TOPOLOGY_NAMESPACE,
 )
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.quotas.elastic_quota import KIND as ELASTIC_QUOTA
@@ -97,6 +98,7 @@ class Settings:
 
     `other_schedulers`: further schedulerNames of Muster. `exempt_users`: users whose pods of other schedulers
     are not judged. `known_callers`: reviews come only from clients that showed a certificate.
+    `topology_namespaces`: where the profiles of the schedulers have their topologies.
     """
 
     scheduler_name: str = MUSTER_SCHEDULER
@@ -106,6 +108,7 @@ class Settings:
     foreign_pods: ForeignPods = "Enforce"
     exempt_users: frozenset[str] = frozenset()
     known_callers: bool = False
+    topology_namespaces: frozenset[str] = frozenset({TOPOLOGY_NAMESPACE})
 
     @property
     def ours(self) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
 
@@ -28,7 +28,7 @@ from scheduler_core.model.kinds import (
     SUBJECT_ACCESS_REVIEWS,
     Resource,
 )
-from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL
+from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL, TOPOLOGY_NAMESPACE
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.pods.use import PodUse, parse_pod_use
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
@@ -64,7 +64,7 @@ class ApiReads(Protocol):
         """A namespace, or None."""
 
     def topologies(self) -> Sequence[ConfigMap]:
-        """The valid topology ConfigMaps of all namespaces."""
+        """The valid topology ConfigMaps that schedulers read."""
 
     def serves(self, name: str) -> bool:
         """Whether a scheduler of this name can be seen on the cluster."""
@@ -122,12 +122,18 @@ MOST_LARGE_LISTS: Final = 4
 class ClientReads:
     """ApiReads by a client whose time limit must be well below the webhooks' `timeoutSeconds`.
 
-    Invalid objects are left out, as in the watches.
+    Invalid objects are left out, as in the watches. `topologies`: the namespaces whose topologies are read.
     """
 
-    def __init__(self, client: Client, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        client: Client,
+        wall: Callable[[], float] = time.time,
+        topologies: Collection[str] = (TOPOLOGY_NAMESPACE,),
+    ) -> None:
         self._client = client
         self._wall = wall
+        self._topologies = sorted(topologies)
         self._large = threading.BoundedSemaphore(MOST_LARGE_LISTS)
 
     @contextmanager
@@ -183,9 +189,16 @@ class ClientReads:
             return None
 
     def topologies(self) -> tuple[ConfigMap, ...]:
-        """The valid topology ConfigMaps of all namespaces. Raises ApiError."""
+        """The valid topology ConfigMaps that schedulers read. Raises ApiError.
+
+        Whatever tenants call a topology in their own namespaces is neither read nor counts.
+        """
+        found: list[ConfigMap] = []
         with self._bounded():
-            _, found = listed(self._client, CONFIG_MAPS, "", parse_config_map, SAKKARA_TOPOLOGY_LABEL)
+            for namespace in self._topologies:
+                found += listed(
+                    self._client, CONFIG_MAPS, namespace, parse_config_map, SAKKARA_TOPOLOGY_LABEL
+                )[1]
         return tuple(config_map for config_map in found if config_map.content is not None)
 
     def serves(self, name: str) -> bool:

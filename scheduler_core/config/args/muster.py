@@ -22,6 +22,7 @@ from scheduler_core.model.names import (
     EVICTION_GRACE_LIMIT_SECONDS,
     FIRST_COME,
     NEVER,
+    TOPOLOGY_NAMESPACE,
 )
 
 GREATER: Final = "Greater"
@@ -127,7 +128,7 @@ class ClusterTopologyPlacementGroupArgs(PluginArgs, frozen=True, kw_only=True, r
     of group ConfigMaps as JSON, or in the drawn form of docs/topology.md#ranks-and-results.
     """
 
-    topology_config_map_name_space: str = "default"
+    topology_config_map_name_space: str = TOPOLOGY_NAMESPACE
     solver_time_budget_milliseconds: Int64 = 250
     topology_labels: tuple[str, ...] = ()
     solver: str = "exact"

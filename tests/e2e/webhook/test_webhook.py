@@ -493,12 +493,14 @@ def config_map(name: str, label: str, data: dict[str, str]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
-def test_constraints_that_no_topology_meets_are_refused_by_the_smallest_conflict(guarded: Cluster) -> None:
+def test_constraints_that_no_topology_meets_are_refused_by_the_smallest_conflict(
+    guarded: Cluster, request: pytest.FixtureRequest
+) -> None:
     namespace = guarded.namespace("topology")
 
-    def apply(name: str, label: str, data: dict[str, str], *flags: str) -> str:
+    def apply(name: str, label: str, data: dict[str, str], *flags: str, into: str = namespace) -> str:
         text = config_map(name, label, data)
-        done = guarded.kubectl("-n", namespace, "apply", "-f", "-", *flags, input=text, check=False)
+        done = guarded.kubectl("-n", into, "apply", "-f", "-", *flags, input=text, check=False)
         return done.stderr if done.returncode else ""
 
     def refused(name: str, label: str, data: dict[str, str], *words: str) -> None:
@@ -516,9 +518,15 @@ def test_constraints_that_no_topology_meets_are_refused_by_the_smallest_conflict
     refused("g", "sakkara.group", never, "node.min=5 exceeds node.max=3")
     bad_tree = {**TREE, "tree": '{"rack-0": {"node-0": {}}, "rack-1": {"node-0": {}}}'}
     refused("tree", "sakkara.topology", bad_tree, "node node-0 is already at rack-0.node-0")
-    assert apply("tree", "sakkara.topology", TREE) == ""
     group = {"name": "g", "size": "4", "constraints": '{"rack": {"partitions": 3}, "node": {"max": 4}}'}
     units = "rack.partitions=3 exceeds the 2 units that a parent has at most"
-    refused("g", "sakkara.group", group, units, f"on the topology of ConfigMap {namespace}/tree")
+    request.addfinalizer(lambda: guarded.kubectl("-n", "default", "delete", "configmap", "tree"))
+    assert apply("tree", "sakkara.topology", TREE, into="default") == ""
+    refused("g", "sakkara.group", group, units, "on the topology of ConfigMap default/tree")
+    # What a tenant calls a topology counts for nobody.
+    small = {"level-names": '["other"]', "tree": '{"n": {}}'}
+    assert apply("small", "sakkara.topology", small) == ""
+    refused("g", "sakkara.group", group, units, "on the topology of ConfigMap default/tree")
+    assert f"{namespace}/small" not in apply("g", "sakkara.group", group, "--dry-run=server")
     assert apply("g", "sakkara.group", {**group, "constraints": '{"rack": {"partitions": 2}}'}) == ""
     assert apply("other", "", group) == ""

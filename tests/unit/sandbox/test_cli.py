@@ -292,6 +292,14 @@ def others_of(config: Path, folder: Path) -> list[str]:
     return [word.partition("=")[2] for word in command if word.startswith("--other-scheduler=")]
 
 
+def test_the_webhook_reads_the_topologies_of_all_profiles(tmp_path: Path) -> None:
+    copy = at_this_server(None, tmp_path / "kubeconfig", tmp_path)
+    command = commands(tmp_path / "kubeconfig", tmp_path, copy)["webhook"]
+    assert [word for word in command if word.startswith("--topology-namespace")] == [
+        "--topology-namespace=sakkara"
+    ]
+
+
 def test_nodes_come_from_the_file_or_from_the_command_line(tmp_path: Path) -> None:
     seed = tmp_path / "seed.yaml"
     seed.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n}\n")

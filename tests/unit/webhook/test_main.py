@@ -138,6 +138,13 @@ OPTIONS: list[tuple[str, list[str], Callable[[WebhookOptions], Any], Any]] = [
         lambda o: o.settings.other_schedulers,
         {"b", "c"},
     ),
+    ("topologies", [], lambda o: o.settings.topology_namespaces, {"default"}),
+    (
+        "topologies elsewhere",
+        ["--topology-namespace", "t"],
+        lambda o: o.settings.topology_namespaces,
+        {"default", "t"},
+    ),
     ("pods of others", ["--foreign-pods", "Warn"], lambda o: o.settings.foreign_pods, "Warn"),
     ("users", ["--exempt-user", "u"], lambda o: o.settings.exempt_users, {"u"}),
     ("the sum of min", ["--sum-of-min", "off"], lambda o: o.settings.sum_of_min, "off"),

@@ -180,12 +180,17 @@ def test_groups_that_can_never_hold_are_listed_in_the_webhooks_words(
 def test_groups_are_judged_by_the_topology_that_there_is(api: Api, eq: Command) -> None:
     levels, tree = '["rack", "node"]', '{"r": {"n1": {}}}'
     topology = config_map("sakkara.topology", "t", name="t", level_names=levels, tree=tree)
+    topology["metadata"]["namespace"] = "default"
+    # No scheduler reads that of a tenant.
+    ignored = config_map(
+        "sakkara.topology", "u", name="u", level_names=levels, tree='{"r": {"n": {}}, "s": {"m": {}}}'
+    )
     fits, wide = group('{"rack": {}}'), group('{"rack": {"partitions": 2}}')
     wide["metadata"]["name"] = "wide"
-    api.objects["configmaps"] = [topology, fits, wide]
+    api.objects["configmaps"] = [topology, ignored, fits, wide]
     (line,) = [line for line in eq("lint", "-A").out.splitlines() if line.startswith("error: ")]
     assert line.startswith("error: ConfigMap team-a/wide: ")
-    assert line.endswith("on the topology of ConfigMap team-a/t")
+    assert line.endswith("on the topology of ConfigMap default/t")
 
 
 def test_a_pod_group_is_judged_by_its_annotation(api: Api, eq: Command) -> None:

@@ -43,12 +43,18 @@ class FakeClient:
         if self.error is not None:
             raise self.error
 
-    def _raw(self, resource: Resource) -> list[msgspec.Raw]:
-        return [msgspec.Raw(json.dumps(item).encode()) for item in self.lists.get(resource.plural, [])]
+    def _raw(self, resource: Resource, namespace: str = "") -> list[msgspec.Raw]:
+        items = self.lists.get(resource.plural, [])
+        return [msgspec.Raw(json.dumps(item).encode()) for item in items if self._is_in(item, namespace)]
+
+    @staticmethod
+    def _is_in(item: Obj, namespace: str) -> bool:
+        meta = item["metadata"]
+        return not (namespace and isinstance(meta, dict)) or meta.get("namespace", namespace) == namespace
 
     def get_page(self, resource: Resource, namespace: str, **how: Any) -> Any:
         self._note(resource, namespace, how)
-        return Page(ListMeta("77"), self._raw(resource) or None)
+        return Page(ListMeta("77"), self._raw(resource, namespace) or None)
 
     def list_raw(self, resource: Resource, **how: Any) -> list[msgspec.Raw]:
         self._note(resource, "", how)
@@ -124,7 +130,7 @@ def test_members_are_those_that_name_the_group() -> None:
 
 
 def test_topologies_are_those_that_can_be_read() -> None:
-    meta = {"namespace": "a", "labels": {"sakkara.topology": ""}}
+    meta = {"namespace": "default", "labels": {"sakkara.topology": ""}}
     good = {"level-names": '["node"]', "tree": '{"n": {}}'}
     fake = FakeClient(
         configmaps=[
@@ -134,6 +140,22 @@ def test_topologies_are_those_that_can_be_read() -> None:
     )
     assert [found.name for found in ClientReads(fake.client).topologies()] == ["good"]
     assert fake.asked[0][2] == {"label_selector": "sakkara.topology", "limit": 0, "retry_budget": 0.0}
+
+
+def test_topologies_that_no_scheduler_reads_are_not_read() -> None:
+    """Those of a tenant would fill the memory, and refuse groups of others."""
+    data = {"level-names": '["node"]', "tree": '{"n": {}}'}
+    made = [
+        {
+            "metadata": {"name": namespace, "namespace": namespace, "labels": {"sakkara.topology": ""}},
+            "data": data,
+        }
+        for namespace in ("default", "sakkara", "tenant")
+    ]
+    fake = FakeClient(configmaps=made)
+    reads = ClientReads(fake.client, topologies=("sakkara", "default"))
+    assert [found.name for found in reads.topologies()] == ["default", "sakkara"]
+    assert [where for _, where, _ in fake.asked] == ["default", "sakkara"]
 
 
 class SlowClient(FakeClient):
