@@ -256,36 +256,34 @@ def serve(
     from webhook.reservations.ledger_writer import Times
 
     set_up(verbosity, logging_format)
-    process = RunningWebhook(
-        WebhookOptions(
-            *address,
-            metrics_listen,
-            certificates=Source(
-                cert_dir or state_directory(), certificate_secret, certificate_dir, patch=register
-            ),
-            settings=Settings(
-                scheduler_name,
-                sum_of_min,  # type: ignore[arg-type]
-                frozenset({*EXEMPT_NAMESPACES, *exempt}),
-                frozenset(others),
-                foreign_pods,  # type: ignore[arg-type]
-                frozenset(users),
-                topology_namespaces=frozenset({TOPOLOGY_NAMESPACE, *topologies}),
-            ),
-            overrides=Overrides(kubeconfig=kubeconfig, context=context),
-            register=register,
-            url=url,
-            service=service,
-            service_port=service_port,
-            hosts=serving_hosts(address[0], url, service),
-            drain=drain,
-            adoption=adoption,  # type: ignore[arg-type]
-            clients=ClientCertificates(client_ca, frozenset(client_names)),
-            times=Times(timeout=hold_timeout),
-            gang_owners=with_file(gang_owners),
-        )
+    options = WebhookOptions(
+        *address,
+        metrics_listen,
+        certificates=Source(
+            cert_dir or state_directory(), certificate_secret, certificate_dir, patch=register
+        ),
+        settings=Settings(
+            scheduler_name,
+            sum_of_min,  # type: ignore[arg-type]
+            frozenset({*EXEMPT_NAMESPACES, *exempt}),
+            frozenset(others),
+            foreign_pods,  # type: ignore[arg-type]
+            frozenset(users),
+            topology_namespaces=frozenset({TOPOLOGY_NAMESPACE, *topologies}),
+        ),
+        overrides=Overrides(kubeconfig=kubeconfig, context=context),
+        register=register,
+        url=url,
+        service=service,
+        service_port=service_port,
+        hosts=serving_hosts(address[0], url, service),
+        drain=drain,
+        adoption=adoption,  # type: ignore[arg-type]
+        clients=ClientCertificates(client_ca, frozenset(client_names)),
+        times=Times(timeout=hold_timeout),
+        gang_owners=with_file(gang_owners),
     )
-    _run(process)
+    _run(RunningWebhook(options))
 
 
 def _run(process: RunningWebhook) -> None:

@@ -200,8 +200,7 @@ class RunningWebhook:
             reservations = ReservationStore(
                 LedgerClient(direct), cache.reservations, watches, cache.natives, self._options.times
             )
-            owners = OwnerCache(direct)
-            reads = ClientReads(direct, topologies=settings.topology_namespaces)
+            owners, reads = OwnerCache(direct), ClientReads(direct, topologies=settings.topology_namespaces)
             charges = self._charge_store(direct, watches, reads)
             gangs = self._gang_parts(client, direct, owners)
             dispatcher = ReviewDispatcher(
