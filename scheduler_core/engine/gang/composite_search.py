@@ -3,12 +3,14 @@
 A group with a topology key is tried in one domain after the other. Its child groups see only the nodes of
 that domain, so that their own domains lie inside it. The child groups of a CompositePodGroup are tried in
 order of age, each with the pods before it on the nodes. A group that does not reach its minimum is undone as
-a whole.
+a whole. Where groups without topology keys take each other's nodes in this way, a search with backtracking
+looks for nodes for just the pods that must start together, and the others follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import combinations, islice, product
 from typing import Final
 
 import msgspec
@@ -24,6 +26,7 @@ from scheduler_core.engine.gang.members import (
     equal_members,
     forget_member,
     kinds_of,
+    largest_share,
 )
 from scheduler_core.engine.gang.search import GangSearch, worth_a_search
 from scheduler_core.engine.gang.topology_domains import no_domain
@@ -42,8 +45,9 @@ from scheduler_core.state.gangs.gangs import missing, take_census, too_few
 # Attempts to place one PodGroup in one domain, of all PodGroups of a tree in one cycle. A domain without room
 # for the least number of pods does not count.
 MOST_ATTEMPTS: Final = 512
-# Searches with backtracking, of all PodGroups of a tree in one cycle.
+# Searches with backtracking, of all PodGroups of a tree in one cycle; sets of them that are tried together.
 MOST_SEARCHES: Final = 8
+MOST_SETS: Final = 4
 _NO_LIMIT: Final = np.iinfo(np.int64).max
 
 
@@ -90,17 +94,63 @@ class TreeSearch:
         self._searches = MOST_SEARCHES
         self._leasts: dict[str, Int64 | None] = {}
         self.taken: AssumedMembers = []
+        # Pods (uids) that found nodes together, before the others.
+        self._held: set[str] = set()
 
     def run(self, root: Composite) -> Tried:
         """Place the tree of a root; on failure nothing is held. Raises PluginError and PlacedApart."""
         try:
             found = self._group(root, None)
+            if not found.ok and self._together(root):
+                again = self._group(root, None)
+                if again.ok:
+                    found = msgspec.structs.replace(again, placed=len(self.taken))
+                else:
+                    self.undo()
         except BaseException:
             self.undo()
             raise
         if found.ok and not found.placed:
             found = self._failed(root, f"{root}: none of its waiting pods finds a node", found)
         return found
+
+    def _together(self, root: Composite) -> bool:
+        """Whether the fewest pods with which the tree starts find nodes together; they are held then."""
+        total = self._state.nodes.allocatable_total()
+        for leaves in islice(self._starting(root), MOST_SETS):
+            members: list[tuple[Profile, Pod]] = []
+            for leaf in leaves:
+                waiting = sorted(
+                    self._waiting.get(leaf.key, ()), key=lambda one: largest_share(one[1], total)
+                )
+                members += waiting[: missing(leaf, take_census(self._state, leaf.key))]
+            if len(leaves) < 2 or not members:
+                continue
+            found = GangSearch(self._cycle, members, len(members), self._now).run()
+            if found is not None:
+                self.taken += found
+                self._held = {member.cycle.pod.uid for _, member in found}
+                return True
+        return False
+
+    def _starting(self, group: Group) -> Iterator[tuple[Gang, ...]]:
+        """Sets of PodGroups with which a group starts: each has enough pods, and no topology key."""
+        if group.topology_key:
+            return
+        if isinstance(group, Gang):
+            enough = len(self._waiting.get(group.key, ())) >= missing(
+                group, take_census(self._state, group.key)
+            )
+            if enough and not (group.problem or group.constraints.strip()):
+                yield (group,)
+            return
+        ready = [
+            child for child in self._forest.children(group.key) if any(True for _ in self._starting(child))
+        ]
+        for chosen in combinations(ready, group.min_groups):
+            parts = [list(islice(self._starting(child), MOST_SETS)) for child in chosen]
+            for sets in product(*parts):
+                yield tuple(leaf for leaves in sets for leaf in leaves)
 
     def undo(self, mark: int = 0) -> None:
         """Forget the pods that were placed after the first `mark`."""
@@ -166,7 +216,7 @@ class TreeSearch:
         return Tried(0, reason, leaves, refused)
 
     def _gang(self, gang: Gang, within: Bool | None) -> Tried:
-        waiting = self._waiting.get(gang.key, ())
+        waiting = [member for member in self._waiting.get(gang.key, ()) if member[1].uid not in self._held]
         census = take_census(self._state, gang.key)
         need = missing(gang, census)
         if gang.constraints.strip():
