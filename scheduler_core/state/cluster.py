@@ -162,7 +162,7 @@ class ClusterState:
         self._swap(placement, pod)
         follow(self, placement, now)
         goes = bool(self.table.leaving[placement.row])
-        if goes != was_going or (pod.terminating and not (old is not None and old.terminating)):
+        if goes != was_going or (pod.terminating and (old is None or old.deleted != pod.deleted)):
             return ending_events(self, placement, was_going=was_going)
         return [ClusterEvent(EventKind.POD_UPDATE, pod=pod)] if relabelled else []
 

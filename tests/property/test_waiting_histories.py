@@ -18,3 +18,7 @@ def test_free_room_is_never_idle_while_a_pod_waits_that_may_have_it(seed: int) -
 def test_two_nominations_do_not_follow_each_other_without_end() -> None:
     """A guaranteed pod and a borrower of another quota took each other's nomination within one turn."""
     assert list(History(24592).play()) == []
+
+
+def test_who_waits_learns_that_a_pod_that_was_deleted_before_ends_sooner() -> None:
+    assert list(History(34823, trees=True, moving=True).play()) == []

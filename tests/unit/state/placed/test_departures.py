@@ -151,6 +151,16 @@ def test_nobody_ends_a_pod_whose_node_is_lost(lose: Callable[[ClusterState], lis
     assert (marks(state), [event.what for event in events]) == ((True, True, False), [GOES])
 
 
+def test_others_are_told_that_an_evicted_pod_which_ended_later_ends_sooner_now() -> None:
+    state = ClusterState()
+    state.put_node(NODE.obj())
+    state.put_pod(ending(5_000), NOW)
+    state.mark_leaving("p")
+    events = state.put_pod(ending(300, 300), NOW)
+    assert (marks(state), [event.what for event in events]) == ((True, True, False), [EventKind.POD_UPDATE])
+    assert state.put_pod(ending(300, 300), NOW) == []
+
+
 def test_pods_may_be_known_before_their_node() -> None:
     state = ClusterState()
     state.put_pod(ending(30), NOW)
