@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -11,6 +12,7 @@ from scheduler_core.arrays.types import Bool
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.interface import Plugin, PostFilterResult
+from scheduler_core.framework.preemption.candidates import admits_all
 from scheduler_core.framework.preemption.demand import Demand, demands_in_order, quota_demands
 from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
 from scheduler_core.framework.preemption.fair_demand import (
@@ -93,11 +95,13 @@ class CapacityScheduling:
         if not no_possible_victims(state, pod):
             waits: PostFilterResult | None = None
             for demand in _demands(state, pod, quota, cycle.now):
-                result = VictimSearch(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
+                # What each quota may lose is bounded beforehand, but pods that go together may exceed it.
+                keeps = partial(keeps_guarantees, state, pod) if demand.borrowers is not None else admits_all
+                search = VictimSearch(cycle, cycle.evaluation, demand, keeps)
+                result = search.run(across_nodes=self.cross_node)
                 if result.status.ok:
-                    # What each quota may lose is bounded beforehand, but pods that go together may exceed it.
-                    if demand.borrowers is None or keeps_guarantees(state, pod, result.victims):
-                        return result
+                    return result
+                if search.any_refused and (state.nodes.flavors or state.ledger.tree):
                     whose = "quota its min of each flavor" if state.nodes.flavors else "QuotaGroup its min"
                     result = refused(f"No set of victims leaves every {whose}")
                 elif later := comes_of_age(demand):

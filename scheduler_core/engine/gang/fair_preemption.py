@@ -17,8 +17,8 @@ from scheduler_core.engine.gang.capacity import CAPACITY, charges_of, must_rest
 from scheduler_core.engine.gang.group_preemption import (
     Place,
     Turn,
-    TurnSearch,
     able,
+    preempt_in_turn,
     where_it_helps,
 )
 from scheduler_core.engine.gang.members import Members
@@ -99,7 +99,7 @@ def _victims(
         for part in (where_it_helps(cycle, turn, now), turn):
             made = None
             if part is not None and part.demand.eligible.any():
-                made = TurnSearch(cycle, part, len(members), now, place).run()
+                made = preempt_in_turn(cycle, part, len(members), now, place)
             if made is not None:
                 return made
     return None

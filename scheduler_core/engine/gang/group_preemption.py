@@ -51,6 +51,7 @@ from scheduler_core.framework.preemption.dry_run import disrupted_gangs
 from scheduler_core.framework.preemption.eligibility import gang_waits
 from scheduler_core.framework.preemption.fair_demand import is_fair_set
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
+from scheduler_core.framework.preemption.other_sets import MOST_SETS_OF_A_GROUP, TriedSet, cheapest_admitted
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.pods.pod import NEVER, Pod
@@ -114,7 +115,7 @@ def preempt_for_members(
     best: GangPreemption | None = None
     for turn in _turns(state, priority, members, need, now):
         for part in (where_it_helps(cycle, turn, now), turn):
-            found = TurnSearch(cycle, part, need, now, place).run() if part is not None else None
+            found = preempt_in_turn(cycle, part, need, now, place) if part is not None else None
             if found is not None and (best is None or len(found.nominated) > len(best.nominated)):
                 best = found
             if best is not None and len(best.nominated) == len(members):
@@ -227,8 +228,25 @@ def _below(state: ClusterState, demand: Demand, priority: int) -> Demand:
     return msgspec.structs.replace(demand, eligible=demand.eligible & lower)
 
 
+def preempt_in_turn(
+    cycle: PodCycle, turn: Turn, need: int, now: float, place: Place | None
+) -> GangPreemption | None:
+    """The preemption of one turn of a group, or None. Where a set of victims is refused, others are tried."""
+
+    def search(demand: Demand) -> Iterator[TriedSet[GangPreemption]]:
+        own = TurnSearch(cycle, msgspec.structs.replace(turn, demand=demand), need, now, place)
+        made = own.run()
+        if made is not None or own.refused:
+            yield TriedSet((), own.refused, made)
+
+    return cheapest_admitted(cycle.state, turn.demand, search, MOST_SETS_OF_A_GROUP)
+
+
 class TurnSearch:
-    """The search for one turn of a group: at least `need` of the members, as many as possible."""
+    """The search for one turn of a group: at least `need` of the members, as many as possible.
+
+    `refused` are victims that make room, but must not go as a whole.
+    """
 
     def __init__(self, cycle: PodCycle, turn: Turn, need: int, now: float, place: Place | None) -> None:
         self._cycle = cycle
@@ -239,6 +257,7 @@ class TurnSearch:
         self._demand = turn.demand
         self._need = need
         self._now = now
+        self.refused: Sequence[Pod] = ()
         self._budgets = Budgets(self._state.table, counted(self._state))
         self._leaving = [pod.uid for pod in self._state.table.leaving_pods()]
         self._equal = equal_members(self._state, turn.members)
@@ -273,12 +292,14 @@ class TurnSearch:
         if not victims and not self._leaving:
             return None
         loans = self._demand.borrowers
-        if loans is not None and not is_fair_set(self._state, loans.fair, victims):
-            return None
         names, first = self._state.nodes.names, placed[0].pod
         nominated: list[Nominated] = [(item.pod, names[item.slot], item.vector) for item in placed]
         made = GangPreemption(tuple((victim, first) for victim in victims), tuple(nominated))
-        return None if takes_guaranteed(self._state, self._members, made) else made
+        fair = loans is None or is_fair_set(self._state, loans.fair, victims)
+        if fair and not takes_guaranteed(self._state, self._members, made):
+            return made
+        self.refused = victims
+        return None
 
     def _admitted(self, units: Units) -> int:
         """How many of the members the quota can admit at most once all units are gone."""

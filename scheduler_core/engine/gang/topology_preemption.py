@@ -10,7 +10,8 @@ whole gang then passes all filters where it would be placed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 import msgspec
@@ -31,8 +32,10 @@ from scheduler_core.framework.preemption.eligibility import gang_not_eligible
 from scheduler_core.framework.preemption.fair_demand import fair_demand, is_fair_set, why_no_fair_move
 from scheduler_core.framework.preemption.group_loans import keeps_guarantees
 from scheduler_core.framework.preemption.loans import contended_by
+from scheduler_core.framework.preemption.other_sets import MOST_SETS_OF_A_GROUP, TriedSet, cheapest_admitted
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.quota.fair_moves import FairMove
 from scheduler_core.quota.ledger import shift
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.departing import can_end
@@ -99,23 +102,39 @@ def move_fairly_for_placement(placer: TopologyPlacer, task: PlacementTask, now: 
         return FairAttempt()
     leaving = frozenset(pod.uid for pod in state.table.leaving_pods())
     for demand in found.turns(state.table):
-
-        def enough(victims: Sequence[Pod], demand: Demand = demand) -> bool:
-            frees = _frees(state, demand, victims, guaranteed=False)
-            return frees and _has_room(state, task, leaving, victims)
-
-        budgets = Budgets(state.table, counted(state))
-        contended = contended_by(demand, demand.need)
-        candidates = units_of(state, demand, budgets, contended, state.gangs.gangs).pods(state)
-        if not candidates or not enough(candidates):
-            continue
-        victims = fewest_blocks(blocks_of(state, candidates), enough)
-        made = None
-        if is_fair_set(state, found.move, victims):
-            made = _replaced(placer, task, victims, leaving, now)
+        search = partial(_fairly, placer, task, found.move, leaving=leaving, now=now)
+        made = cheapest_admitted(state, demand, search, MOST_SETS_OF_A_GROUP)
         if made is not None:
             return FairAttempt(msgspec.structs.replace(made, fair=True))
     return FairAttempt(None, why_no_fair_move(state, found), found.demand.until)
+
+
+def _fairly(
+    placer: TopologyPlacer,
+    task: PlacementTask,
+    move: FairMove,
+    demand: Demand,
+    *,
+    leaving: frozenset[str],
+    now: float,
+) -> Iterator[TriedSet[GangPreemption]]:
+    """The victims of a demand that make room, and the preemption if they are a fair set."""
+    state = placer.state
+
+    def enough(victims: Sequence[Pod]) -> bool:
+        frees = _frees(state, demand, victims, guaranteed=False)
+        return frees and _has_room(state, task, leaving, victims)
+
+    budgets = Budgets(state.table, counted(state))
+    contended = contended_by(demand, demand.need)
+    candidates = units_of(state, demand, budgets, contended, state.gangs.gangs).pods(state)
+    if not candidates or not enough(candidates):
+        return
+    victims = fewest_blocks(blocks_of(state, candidates), enough)
+    if not is_fair_set(state, move, victims):
+        yield TriedSet((), victims, None)
+    elif (made := _replaced(placer, task, victims, leaving, now)) is not None:
+        yield TriedSet((), victims, made)
 
 
 def _quota_of(state: ClusterState, task: PlacementTask) -> ElasticQuota | None:
@@ -209,10 +228,21 @@ def borrowers_to_evict(
     first = task.members[0][1]
     asked = charges_of(state, (pod for _, pod in task.members))
     for demand in reclaim_demands(state, first, quota, asked, now):
-        victims = _victims_of(state, task, demand, leaving)
-        if victims is not None and keeps_guarantees(state, first, victims):
+        search = partial(_lawfully, state, task, leaving=leaving)
+        victims = cheapest_admitted(state, demand, search, MOST_SETS_OF_A_GROUP)
+        if victims is not None:
             return victims
     return None
+
+
+def _lawfully(
+    state: ClusterState, task: PlacementTask, demand: Demand, *, leaving: frozenset[str]
+) -> Iterator[TriedSet[list[Pod]]]:
+    """The pods that one demand of the gang evicts; made are they if groups and flavors keep their min."""
+    victims = _victims_of(state, task, demand, leaving)
+    if victims is not None:
+        keeps = keeps_guarantees(state, task.members[0][1], victims)
+        yield TriedSet((), victims, victims if keeps else None)
 
 
 def _victims_of(

@@ -22,20 +22,36 @@ from scheduler_core.framework.preemption.victim_costs import VictimCosts
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 
+Admits = Callable[[Sequence[Pod]], bool]
+
+
+def admits_all(victims: Sequence[Pod]) -> bool:
+    """Admits every set of victims."""
+    return True
+
 
 class CandidateSelection:
     """The cheapest of the candidates offered so far (`best`), with whole gangs counted in.
 
-    `contended` gives, for a slot, the resources that its victims are evicted for, bool [R].
+    `contended` gives, for a slot, the resources that its victims are evicted for, bool [R]. `admits` is asked
+    of each set as a whole. `refused` takes the candidates that may not go as a whole.
     """
 
     def __init__(
-        self, state: ClusterState, loans: Loans | None, budgets: Budgets, contended: Callable[[int], Bool]
+        self,
+        state: ClusterState,
+        loans: Loans | None,
+        budgets: Budgets,
+        contended: Callable[[int], Bool],
+        admits: Admits = admits_all,
+        refused: list[Candidate] | None = None,
     ) -> None:
         self._state = state
         self._loans = loans
         self._budgets = budgets
         self._contended = contended
+        self._admits = admits
+        self._refused = refused
         self._cost: Cost = ()
         self.best: Candidate | None = None
 
@@ -44,7 +60,11 @@ class CandidateSelection:
 
         `expected` is the computed cost of this node. Nodes are offered in the order of their computed costs.
         """
-        if found is None or not self.is_lawful(found):
+        if found is None:
+            return False
+        if not self.is_lawful(found):
+            if self._refused is not None:
+                self._refused.append(found)
             return False
         cost = self.cost(found)
         if self.best is None or cost < self._cost:
@@ -67,6 +87,9 @@ class CandidateSelection:
 
         In a fair move: if the victims are a fair set.
         """
+        return self._leaves_guarantees(found) and self._admits(found.victims)
+
+    def _leaves_guarantees(self, found: Candidate) -> bool:
         if self._loans is not None and self._loans.fair is not None:
             return is_fair_set(self._state, self._loans.fair, found.victims)
         picks = np.ones((1, len(found.victims)), dtype=np.int64)

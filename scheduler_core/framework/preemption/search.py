@@ -7,7 +7,7 @@ again and reprieves each victim that the pod does not need. Only victims that pa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Final
 
@@ -20,7 +20,7 @@ from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.nominations.nominated import nominated_room
 from scheduler_core.framework.preemption.budgets import Budgets, counted
-from scheduler_core.framework.preemption.candidates import CandidateSelection
+from scheduler_core.framework.preemption.candidates import Admits, CandidateSelection, admits_all
 from scheduler_core.framework.preemption.conflicts import Conflicts
 from scheduler_core.framework.preemption.cost_bounds import FLAWS, CandidateMatrix
 from scheduler_core.framework.preemption.cross_node import ClusterCandidates
@@ -29,6 +29,7 @@ from scheduler_core.framework.preemption.dry_run import Candidate, DryRun
 from scheduler_core.framework.preemption.eligibility import refused, waits_on
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.node_order import CheapestFirst, Offer
+from scheduler_core.framework.preemption.other_sets import TriedSet, cheapest_admitted
 from scheduler_core.framework.status import SUCCESS
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.trial import Trial
@@ -47,9 +48,25 @@ _MAX_ROUNDS: Final = 8
 
 
 class VictimSearch:
-    """One preemption attempt. `evaluation` runs the filters on the current state."""
+    """One preemption attempt. `evaluation` runs the filters on the current state.
 
-    def __init__(self, cycle: Cycle, evaluation: Evaluation, demand: Demand) -> None:
+    `admits` is asked of each set of victims as a whole. A search that is `brief` ends with the first set that
+    is refused.
+    """
+
+    def __init__(
+        self,
+        cycle: Cycle,
+        evaluation: Evaluation,
+        demand: Demand,
+        admits: Admits = admits_all,
+        *,
+        brief: bool = False,
+    ) -> None:
+        self._cycle = cycle
+        self._admits = admits
+        self._brief = brief
+        self._refused: list[Candidate] = []
         self.state = cycle.state
         self.pod = cycle.pod
         self.now = cycle.now
@@ -73,11 +90,35 @@ class VictimSearch:
             return refused("No set of victims frees enough of the quota")
         if self._unresolvable.all():
             return refused("No set of victims makes room for the pod")
-        found = self._found(across_nodes=across_nodes)
+        found = cheapest_admitted(self.state, demand, partial(self._tried, across_nodes=across_nodes))
         if found is None:
             return refused("No set of victims makes room for the pod")
         node = self.state.nodes.names[found.slot]
         return PostFilterResult(SUCCESS, node, tuple(found.victims), self._message(node, found.victims))
+
+    def _tried(self, demand: Demand, *, across_nodes: bool) -> Iterator[TriedSet[Candidate]]:
+        """The cheapest set of victims of a demand, and the cheapest refused one, if there are any.
+
+        As few candidates may be left as do not free enough.
+        """
+        search = self
+        if demand is not self.demand:
+            search = VictimSearch(self._cycle, self.evaluation, demand, self._admits, brief=True)
+            if search._short and not search._enough_anywhere():
+                return
+        found = search._found(across_nodes=across_nodes)
+        if search._refused:
+            cheapest = min(search._refused, key=search._rank)
+            yield TriedSet(search._rank(cheapest), cheapest.victims, None)
+        if found is not None:
+            yield TriedSet(search._rank(found), found.victims, found)
+
+    def _rank(self, found: Candidate) -> tuple[float, ...]:
+        """The cost of a candidate. Victims on one node are preferred, unless they have flaws."""
+        cost = self._choice().cost(found)
+        whole = {pod.uid for gang in found.disrupted for pod in gang.members}
+        slots = {self.state.placed[pod.uid].slot for pod in found.victims if pod.uid not in whole}
+        return (*cost[:FLAWS], float(len(slots) > 1), *cost[FLAWS:])
 
     def _slot_after_leaving(self) -> int:
         """A node that fits the pod once all leaving pods of the cluster are gone; else -1."""
@@ -98,6 +139,8 @@ class VictimSearch:
         """The best candidate. Restarts without gangs that would have to be evicted but must not be."""
         for _ in range(_MAX_ROUNDS):
             found = self._on_one_node()
+            if self._over:
+                return found
             if across_nodes and self._short and self._worth_to_look_across(found):
                 found = self._across_nodes(found)
             if found is None and across_nodes:
@@ -108,6 +151,16 @@ class VictimSearch:
             if not self._bar_gangs() and not self._narrow(without_needed(self.state, self.pod, self.demand)):
                 return None
         return None
+
+    @property
+    def any_refused(self) -> bool:
+        """Whether any set of victims made room for the pod, but must not go as a whole."""
+        return bool(self._refused)
+
+    @property
+    def _over(self) -> bool:
+        """Whether no further set is looked for, as one is refused."""
+        return self._brief and bool(self._refused)
 
     @cached_property
     def _short(self) -> bool:
@@ -176,14 +229,16 @@ class VictimSearch:
         deficit = np.maximum(self._lacking, self.demand.need[:, None])  # [R, N]
         choice = self._choice()
         for offer in islice(self._cheapest(here & ~beyond, deficit), MAX_TRIALS):
-            if choice.offer(self._proved(offer.slot, offer.rows), offer.cost[:-1]):
+            if choice.offer(self._proved(offer.slot, offer.rows), offer.cost[:-1]) or self._over:
                 break
-        if choice.best is None:
+        if choice.best is None and not self._over:
             self._by_filters(np.flatnonzero(here & beyond)[:MAX_EXACT_NODES], choice)
         return choice.best
 
     def _choice(self) -> CandidateSelection:
-        return CandidateSelection(self.state, self.loans, self.budgets, self.contended)
+        return CandidateSelection(
+            self.state, self.loans, self.budgets, self.contended, self._admits, self._refused
+        )
 
     def _cheapest(self, nodes: Bool, deficit: Int64) -> Iterator[Offer]:
         """Offers of some nodes (bool [N]) for their deficits (int64 [R, N]), cheapest first."""
@@ -198,6 +253,8 @@ class VictimSearch:
         for lane, slot in enumerate(slots.tolist()):
             rows = matrix.rows[matrix.chosen[:, lane], lane].astype(np.int64)
             self._all_away(slot, rows, choice)
+            if self._over:
+                return
 
     def _all_away(
         self, slot: int, rows: Rows, choice: CandidateSelection, leaving: Sequence[str] = ()
@@ -240,10 +297,11 @@ class VictimSearch:
             proved = self._proved(offer.slot, rows)
             if proved is None:
                 unproved.append((offer.slot, rows))
-            if choice.offer(proved) and not choice.flawed:
+            if (choice.offer(proved) and not choice.flawed) or self._over:
                 break
         # Pods without a node may start to count in a quota when others leave: less comes free than expected.
-        for slot, rows in unproved[:MAX_UNPROVED] if found is None and choice.best is None else ():
+        nothing = found is None and choice.best is None and not self._over
+        for slot, rows in unproved[:MAX_UNPROVED] if nothing else ():
             self._all_away(slot, np.union1d(rows, anywhere.candidates[:MAX_ANYWHERE]), choice)
         if found is None or choice.best is None:
             return choice.best or found
