@@ -291,8 +291,9 @@ class ApiDispatcher:
                 self._report(EvictFailed(decision, str(error)))
             return
         log.info("evicted", extra=fields(pod=pod.key, preemptor=preemptor.key))
-        kind, reason, related = names.EVENT_NORMAL, names.EVENT_PREEMPTED, pod_reference(preemptor)
-        self._event(pod, decision.profile, kind, reason, "Preempting", decision.message, related)
+        kind, reason, note = names.EVENT_NORMAL, names.EVENT_PREEMPTED, decision.event or decision.message
+        related = None if decision.event else pod_reference(preemptor)
+        self._event(pod, decision.profile, kind, reason, "Preempting", note, related)
 
     # Controllers' writes
 

@@ -97,6 +97,7 @@ def _quota_rules(profile: ProfileConfig) -> dict[str, object]:
         "borrowing.preemption": borrowing.preemption,
         "borrowing.historyHalfLife": format_duration(borrowing.history_half_life),
         "evictionGraceLimitSeconds": args.eviction_grace_limit_seconds,
+        "namesInEvents": args.names_in_events,
     }
 
 

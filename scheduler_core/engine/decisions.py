@@ -48,7 +48,8 @@ class Rejected(msgspec.Struct, frozen=True):
 class Evicted(msgspec.Struct, frozen=True):
     """A pod is to be evicted so that `preemptor` can run, by a rule: EVICTED_BY_PRIORITY or another.
 
-    `grace`: the seconds that it has to end; None: its own.
+    `grace`: the seconds that it has to end; None: its own. `event`: what its Event says in place of the
+    message, where it must not name the preemptor.
     """
 
     pod: Pod
@@ -57,6 +58,7 @@ class Evicted(msgspec.Struct, frozen=True):
     message: str
     why: str = EVICTED_BY_PRIORITY
     grace: int | None = None
+    event: str = ""
 
 
 class Noticed(msgspec.Struct, frozen=True):

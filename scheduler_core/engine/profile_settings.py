@@ -34,6 +34,7 @@ def apply_profiles(state: ClusterState, profiles: Mapping[str, Profile]) -> None
             elif isinstance(plugin, CapacityScheduling):
                 state.ledger.aggregate, state.ledger.borrowing = plugin.aggregate, plugin.borrowing
                 state.departures.limit = plugin.grace_limit
+                state.displacements.hides_pods = plugin.hides_pods
                 if plugin.borrowing.half_life > 0 and state.history is None:
                     state.history = BorrowingHistory(state.ledger, plugin.borrowing.half_life)
             elif isinstance(plugin, Extenders):

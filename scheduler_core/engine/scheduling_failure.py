@@ -59,9 +59,10 @@ def rejected(
         _displace(state, pod, result.victims, fair=result.fair)
         for victim in result.victims:
             state.mark_leaving(victim.uid)
-            text = eviction_message(state, pod, victim, result.nominated, fair=result.fair)
             why = eviction_reason(state, pod, victim, fair=result.fair)
-            evicted.append(Evicted(victim, pod, profile.name, text, why, _grace(state, victim, why)))
+            text, event = _texts(state, pod, victim, result.nominated, fair=result.fair)
+            grace = _grace(state, victim, why)
+            evicted.append(Evicted(victim, pod, profile.name, text, why, grace, event))
     elif not awaited(state, pod) or _beyond_help(diagnosis):
         state.nominations.remove(pod.uid)
     refused = diagnosis.status
@@ -113,11 +114,30 @@ def evict_for_gang(state: ClusterState, preemption: GangPreemption) -> list[Deci
     for victim, pod in preemption.victims:
         state.mark_leaving(victim.uid)
         node = state.nominations.node_of(pod.uid)
-        text = eviction_message(state, pod, victim, node, group=group_of(pod), fair=fair)
+        text, event = _texts(state, pod, victim, node, group=group_of(pod), fair=fair)
         why = eviction_reason(state, pod, victim, fair=fair)
         grace = _grace(state, victim, why)
-        decisions.append(Evicted(victim, pod, pod.scheduler_name, text, why, grace))
+        decisions.append(Evicted(victim, pod, pod.scheduler_name, text, why, grace, event))
     return decisions
+
+
+def _texts(
+    state: ClusterState,
+    preemptor: Pod,
+    victim: Pod,
+    node: str,
+    *,
+    group: GroupRef | None = None,
+    fair: bool = False,
+) -> tuple[str, str]:
+    """(the message of an eviction, what its Event says in place of it or empty).
+
+    A new process reads from the message, which is in the pod's status, for whom the pod was evicted.
+    """
+    text = eviction_message(state, preemptor, victim, node, group=group, fair=fair)
+    if not state.displacements.hides(preemptor, victim.namespace):
+        return text, ""
+    return text, eviction_message(state, preemptor, victim, node, group=group, fair=fair, hidden=True)
 
 
 def _displace(
@@ -134,13 +154,13 @@ def _displace(
         by_namespace.setdefault(victim.namespace, []).append(victim)
     own = state.ledger.quota_of(preemptor.namespace)
     for namespace, pods in by_namespace.items():
-        quota = state.ledger.quota_of(namespace)
+        quota, hidden = state.ledger.quota_of(namespace), state.displacements.hides(preemptor, namespace)
         reclaims = own is not None and quota is not own
         state.displacements.pending.append(
             Displacement(
                 tuple(pods),
-                str(group) if group is not None else f"Pod {preemptor.key}",
-                eviction_message(state, preemptor, pods[0], "", group=group, fair=fair),
+                str(group) if group is not None and not hidden else f"Pod {_named(preemptor, hidden)}",
+                eviction_message(state, preemptor, pods[0], "", group=group, fair=fair, hidden=hidden),
                 quota if reclaims else None,
                 own.key if own is not None and reclaims and quota is not None else "",
                 {key: len(state.gangs.members(key)) for key in map(group_key, pods) if key},
@@ -209,6 +229,10 @@ def _grace(state: ClusterState, victim: Pod, why: str) -> int | None:
     return limit if victim.terminating else min(victim.grace, limit)
 
 
+def _named(pod: Pod, hidden: bool) -> str:
+    return f"{pod.namespace}/*" if hidden else pod.key
+
+
 def eviction_message(
     state: ClusterState,
     preemptor: Pod,
@@ -217,17 +241,19 @@ def eviction_message(
     *,
     group: GroupRef | None = None,
     fair: bool = False,
+    hidden: bool = False,
 ) -> str:
     """The message of an eviction: the preemptor, its quota, and what the victim's quota borrows.
 
     `node` is empty in a text about several nodes. `group` is given where the preemptor's whole group is to
-    start; the message then has the group's own priority, if it has one. `fair`: in a fair move.
+    start; the message then has the group's own priority, if it has one. `fair`: in a fair move. `hidden`:
+    of the preemptor the namespace is told, not the name.
     """
-    whole = f"{PREEMPTING_MEMBER}{group}" if group is not None else ""
+    whole = f"{PREEMPTING_MEMBER}{group}" if group is not None and not hidden else ""
     gang = state.gangs.gangs.get(group.key) if group is not None else None
     own_priority = gang.priority if gang is not None else None
     priority = preemptor.priority if own_priority is None else own_priority
-    text = f"{PREEMPTED_BY}{preemptor.key}{whole} (priority {priority})"
+    text = f"{PREEMPTED_BY}{_named(preemptor, hidden)}{whole} (priority {priority})"
     text += f" for node {node}" if node else ""
     own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
     if own is None or other is None:

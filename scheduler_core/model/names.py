@@ -249,3 +249,7 @@ FAIR_SHARE: Final = "FairShare"
 NEVER: Final = "Never"
 BORROWING_ORDERS: Final = (FIRST_COME, FAIR_SHARE)
 BORROWING_PREEMPTIONS: Final = (NEVER, FAIR_SHARE)
+# Whom texts about evictions name of other namespaces.
+PODS_IN_EVENTS: Final = "Pods"
+QUOTAS_IN_EVENTS: Final = "Quotas"
+NAMES_IN_EVENTS: Final = (PODS_IN_EVENTS, QUOTAS_IN_EVENTS)

@@ -48,8 +48,8 @@ class CapacityScheduling:
     The state itself charges and refunds use at Reserve. Without `cross_node` all victims are on one node
     (docs/quota.md#preemption). `aggregate` says how the sum of min is read, `borrowing` what holds among
     quotas that borrow, for the whole cluster: the ledger of the state takes both over. `companion` is the
-    filter by flavors of nodes. `grace_limit`: seconds that a victim of another quota has to end at most; for
-    the whole cluster, too.
+    filter by flavors of nodes. `grace_limit`: seconds that a victim of another quota has to end at most;
+    `hides_pods`: texts about evictions name no pods of other namespaces. Both for the whole cluster, too.
     """
 
     name = CAPACITY_SCHEDULING
@@ -61,12 +61,15 @@ class CapacityScheduling:
         borrowing: Borrowing = FIRST_COME_FIRST_SERVED,
         companion: Plugin | None = None,
         grace_limit: int = EVICTION_GRACE_LIMIT_SECONDS,
+        *,
+        hides_pods: bool = False,
     ) -> None:
         self.cross_node = cross_node
         self.aggregate: Aggregate = aggregate
         self.borrowing = borrowing
         self.companion = companion
         self.grace_limit = grace_limit
+        self.hides_pods = hides_pods
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """UNSCHEDULABLE with the typed refusal as detail: evictions may help.

@@ -92,8 +92,9 @@ def _capacity(args: CapacitySchedulingArgs | None) -> Plugin:
     borrowing = Borrowing(found.order, found.preemption, found.history_half_life)
     # Validated: it is one of the two.
     aggregate = cast(names.Aggregate, args.aggregate)
-    limit = args.eviction_grace_limit_seconds
-    return CapacityScheduling(args.cross_node_preemption, aggregate, borrowing, QuotaFlavors(), limit)
+    limit, hides_pods = args.eviction_grace_limit_seconds, args.names_in_events == names.QUOTAS_IN_EVENTS
+    across = args.cross_node_preemption
+    return CapacityScheduling(across, aggregate, borrowing, QuotaFlavors(), limit, hides_pods=hides_pods)
 
 
 def _coscheduling(args: CoschedulingArgs | None) -> Plugin:

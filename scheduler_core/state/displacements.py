@@ -29,13 +29,19 @@ class Displacement(msgspec.Struct, frozen=True):
 class Displacements:
     """`pending` are those that nobody was told about; `reclaims` are the last reclaims by victims' namespace.
 
-    A reclaim stays in `reclaims` until the status of the quota has it.
+    A reclaim stays in `reclaims` until the status of the quota has it. `hides_pods`: nobody is told the names
+    of pods of other namespaces (`namesInEvents` of CapacityScheduling).
     """
 
     def __init__(self) -> None:
+        self.hides_pods = False
         self.pending: list[Displacement] = []
         self.reclaims: dict[str, LastReclaim] = {}
         self._followers: list[list[Displacement]] = []
+
+    def hides(self, pod: Pod, told: str) -> bool:
+        """Whether those of a namespace are not told the name of a pod."""
+        return self.hides_pods and pod.namespace != told
 
     def follow(self) -> list[Displacement]:
         """A list to which every displacement is added that is taken from now on; the caller empties it."""

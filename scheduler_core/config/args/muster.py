@@ -21,7 +21,9 @@ from scheduler_core.model.names import (
     BORROWING_PREEMPTIONS,
     EVICTION_GRACE_LIMIT_SECONDS,
     FIRST_COME,
+    NAMES_IN_EVENTS,
     NEVER,
+    PODS_IN_EVENTS,
     TOPOLOGY_NAMESPACE,
 )
 
@@ -71,17 +73,21 @@ class CapacitySchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="came
 
     `aggregate`: which resources the sum of min limits. `borrowing`: the rules among quotas that borrow. Both
     are the same for all profiles, as is `eviction_grace_limit_seconds`: what a victim has to end at most, and
-    how long others wait for a pod that ends.
+    how long others wait for a pod that ends. `names_in_events`: whether Events about evictions name pods of
+    other namespaces, or their quotas alone; the same for all profiles, too.
     """
 
     cross_node_preemption: bool = True
     aggregate: str = ALL_RESOURCES
     borrowing: BorrowingArgs = BorrowingArgs()
     eviction_grace_limit_seconds: Int64 = EVICTION_GRACE_LIMIT_SECONDS
+    names_in_events: str = PODS_IN_EVENTS
 
     def problems(self, path: str) -> Iterator[ConfigError]:
         if self.aggregate not in AGGREGATES:
             yield not_supported(child(path, "aggregate"), self.aggregate, AGGREGATES)
+        if self.names_in_events not in NAMES_IN_EVENTS:
+            yield not_supported(child(path, "namesInEvents"), self.names_in_events, NAMES_IN_EVENTS)
         yield from self.borrowing.problems(child(path, "borrowing"))
         limit = self.eviction_grace_limit_seconds
         if not 0 < limit <= MOST_GRACE_LIMIT_SECONDS:

@@ -377,6 +377,9 @@ class VictimSearch:
     def _message(self, node: str, victims: Sequence[Pod]) -> str:
         quota = self.demand.quota
         under = f" under ElasticQuota {quota.key}" if quota is not None else ""
-        names = ", ".join(pod.key for pod in victims[:5]) + (", ..." if len(victims) > 5 else "")
+        hides, told = self.state.displacements.hides, self.pod.namespace
+        keys = [f"{pod.namespace}/*" if hides(pod, told) else pod.key for pod in victims]
+        shown = list(dict.fromkeys(keys))
+        names = ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")
         what = "fair move: " if self.loans is not None and self.loans.fair is not None else ""
         return f"{what}preempting {len(victims)} pods for node {node}{under}: {names}"

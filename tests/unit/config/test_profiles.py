@@ -208,6 +208,7 @@ profiles:
         ("{borrowing: {preemption: FairShare}}", "borrowing.preemption", '"Never"', "FairShare"),
         ("{borrowing: {historyHalfLife: 24h}}", "borrowing.historyHalfLife", '"0s"', "24h0m0s"),
         ("{evictionGraceLimitSeconds: 60}", "evictionGraceLimitSeconds", "300", "60"),
+        ("{namesInEvents: Quotas}", "namesInEvents", '"Pods"', "Quotas"),
     ],
 )
 def test_rules_among_quotas_that_differ_between_profiles_stop_the_start(

@@ -404,6 +404,14 @@ def test_rules_among_borrowers() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("names", "wrong"),
+    [("Pods", []), ("Quotas", []), ("Nobody", [("namesInEvents", "NotSupported")])],
+)
+def test_whom_events_name(names: str, wrong: list[tuple[str, str]]) -> None:
+    assert problems("CapacityScheduling", {"namesInEvents": names}) == wrong
+
+
 @pytest.mark.parametrize("seconds", [1, 300, 31_536_000])
 def test_how_long_a_victim_may_have(seconds: int) -> None:
     args = read("CapacityScheduling", {"evictionGraceLimitSeconds": seconds})

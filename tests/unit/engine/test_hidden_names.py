@@ -1,0 +1,80 @@
+"""With `namesInEvents: Quotas`, Events about evictions name no pods of other namespaces."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler_core.config import load_config
+from scheduler_core.controllers.displacement_notices import DisplacementNotices
+from scheduler_core.engine.decisions import Evicted, Rejected
+from scheduler_core.model.writes import Create
+from tests.support.builders import PodBuilder, make_pod, make_quota
+from tests.support.gang_scheduler import GangScheduler, member
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: muster-scheduler
+  plugins: {{multiPoint: {{enabled: [{{name: CapacityScheduling}}, {{name: Coscheduling}}]}}}}
+  pluginConfig: [{{name: CapacityScheduling, args: {{namesInEvents: {names}}}}}]
+"""
+TOLD = "which reclaims the min of ElasticQuota a/quota; ElasticQuota b/quota borrows cpu=2"
+FOR_NODE = f"(priority 0) for node n1, {TOLD}"
+
+
+def cluster(names: str, **gangs: int) -> GangScheduler:
+    made = GangScheduler((1, 1), load_config(CONFIG.format(names=names)), **gangs)
+    made.put(make_quota("a/quota").min(cpu=2), make_quota("b/quota").min(cpu=0))  # type: ignore[arg-type]
+    made.put(runs("b/x", "n0"), runs("b/y", "n1"))
+    return made
+
+
+def runs(key: str, node: str) -> PodBuilder:
+    return make_pod(key).uid(key[-1]).requests(cpu=1).on(node).started(900.0)
+
+
+def notes(made: GangScheduler) -> list[str]:
+    """What Events on quotas, groups and owners say."""
+    writes = DisplacementNotices().reconcile(made.state, made.now)
+    return [write.body["note"] for write in writes if isinstance(write, Create)]
+
+
+@pytest.mark.parametrize(
+    ("names", "by", "event", "taken"),
+    [
+        pytest.param("Pods", "a/secret", "", "b/y", id="pods"),
+        pytest.param(
+            "Quotas", "a/*", f"preempted by a/* (priority 0) for node n1, {TOLD}", "b/*", id="quotas"
+        ),
+    ],
+)
+def test_whom_a_reclaim_names(names: str, by: str, event: str, taken: str) -> None:
+    made = cluster(names)
+    made.put(runs("b/y", "n1").started(950.0), make_pod("a/secret").uid("s").requests(cpu=1))
+    decisions = made.step()
+    (evicted,) = (item for item in decisions if isinstance(item, Evicted))
+    (waits,) = (item for item in decisions if isinstance(item, Rejected))
+    assert evicted.event == event
+    assert evicted.message == f"preempted by a/secret {FOR_NODE}"
+    assert waits.message.endswith(f"preempting 1 pods for node n1 under ElasticQuota a/quota: {taken}")
+    assert notes(made) == [f"1 pod (y) with cpu=1 was preempted by {by} (priority 0), {TOLD}"]
+
+
+def test_a_gang_is_not_named_to_others() -> None:
+    made = cluster("Quotas", secret=2)
+    made.put(member("s0", "secret"), member("s1", "secret"))
+    decisions = made.step()
+    told = {item.event for item in decisions if isinstance(item, Evicted)}
+    assert told
+    assert all(text.startswith("preempted by a/* (priority 0)") for text in told)
+    said = notes(made)
+    assert said
+    assert not any("secret" in note or "s0" in note for note in said)
+
+
+def test_within_a_namespace_everybody_is_named() -> None:
+    made = cluster("Quotas")
+    made.put(make_pod("b/first").uid("f").requests(cpu=1).priority(9))
+    (evicted,) = (item for item in made.step() if isinstance(item, Evicted))
+    assert (evicted.event, evicted.message[:21]) == ("", "preempted by b/first ")
