@@ -21,7 +21,7 @@ from scheduler_core.app.loop.progress import Heartbeat, InboxLag, TurnTimer
 from scheduler_core.app.loop.schedule import Schedule
 from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.controllers.controller import Controller
-from scheduler_core.engine.decisions import Asked, Decision, Noticed, Rejected
+from scheduler_core.engine.decisions import Asked, Decision, Evicted, Noticed, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.batching import BatchDelay
 from scheduler_core.model.kinds import Resource
@@ -34,6 +34,8 @@ TAKE_SECONDS: Final = 0.05
 # state.
 _BATCH: Final = 200
 DECIDE_SECONDS: Final = 0.1
+# The same for namespaces that used up their share of the processor: others may have come meanwhile.
+VAIN_SECONDS: Final = 0.02
 _IDLE_SECONDS: Final = 1.0
 # No decisions are made while this number of writes has no response: later decisions use newer facts.
 _MOST_BACKLOG: Final = 1000
@@ -155,7 +157,8 @@ class Loop:
     def _decide(self, dispatcher: Dispatcher, now: float) -> None:
         """Up to a batch of attempts; each decision is carried out at once."""
         self.schedule.had_turn(_ENGINE, now)
-        until = self._monotonic() + DECIDE_SECONDS
+        start = self._monotonic()
+        until = start + DECIDE_SECONDS
         for _ in range(_BATCH):
             began = self._monotonic()
             if began >= until:
@@ -168,18 +171,22 @@ class Loop:
                 self.schedule.worked(_QUEUE)
                 seconds = self._monotonic() - began
                 self._metrics.decided(decisions, seconds)
-                self._count_vain(decisions, seconds, now)
+                if self._used_up(decisions, seconds, now):
+                    until = start + VAIN_SECONDS
                 for decision in decisions:
                     dispatcher.submit(decision, self._timing(decision, now, seconds))
                     self._note_wait(decision)
             if not self.scheduler.queue.has_active():
                 return
 
-    def _count_vain(self, decisions: Sequence[Decision], seconds: float, now: float) -> None:
-        """Count what an attempt took that only refused its pods."""
+    def _used_up(self, decisions: Sequence[Decision], seconds: float, now: float) -> bool:
+        """Count what an attempt took that only refused pods; whether their namespace used up its share."""
         refused = [item.pod.namespace for item in decisions if isinstance(item, Rejected)]
-        if refused and len(refused) == len(decisions):
-            self.scheduler.queue.shares.spend(refused[0], seconds, now)
+        if not refused or any(isinstance(item, Placed | Evicted | Asked) for item in decisions):
+            return False
+        shares = self.scheduler.queue.shares
+        shares.spend(refused[0], seconds, now)
+        return shares.over(refused[0], now)
 
     def _review(self, dispatcher: Dispatcher, now: float) -> None:
         """While the queue is empty: check whether the reports of waiting pods are still true."""

@@ -15,7 +15,7 @@ from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.controllers.controller import Controller
-from scheduler_core.engine.decisions import Decision, Placed, Rejected
+from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.watch.tracker import Event
@@ -121,6 +121,44 @@ def test_others_go_before_a_namespace_whose_refused_pods_took_the_time() -> None
         timed.turn()
     names = [made.pod.name for made in timed.carried.decisions if isinstance(made, Placed | Rejected)]
     assert names == [*(f"p{number}" for number in range(tried)), "q", *(f"p{n}" for n in range(tried, 6))]
+
+
+P = pod("p")
+REFUSED = Rejected(P, "muster-scheduler", "Unschedulable", "no room")
+TOLD = Noticed("v1", "PodGroup", "a", "g", "g", "muster-scheduler", "Unschedulable", "no room")
+
+
+@pytest.mark.parametrize(
+    ("decisions", "vain"),
+    [
+        pytest.param([REFUSED], True, id="a pod that is refused"),
+        pytest.param([REFUSED, REFUSED, TOLD], True, id="a gang that is refused"),
+        pytest.param([REFUSED, Evicted(P, P, "muster-scheduler", "m")], False, id="a pod that evicts others"),
+        pytest.param([TOLD], False, id="no pod"),
+    ],
+)
+def test_whose_time_was_in_vain(decisions: list[Decision], vain: bool) -> None:
+    timed = Timed()
+    left = [decisions]
+
+    def step(now: float, limit: int | None = None) -> list[Decision]:
+        timed.now += DECIDE_SECONDS
+        return left.pop() if left else []
+
+    timed.scheduler.step = step  # type: ignore[method-assign]
+    timed.turn()
+    assert timed.scheduler.queue.shares.over("a", timed.now) is vain
+
+
+def test_the_inbox_is_read_soon_while_attempts_are_in_vain() -> None:
+    timed = Timed()
+    timed.slow_steps(DECIDE_SECONDS * 0.3)
+    timed.put(*(seen(PODS, pod(f"p{number}", cpu=f"{5 + number}")) for number in range(9)))
+    tried = []
+    for _ in range(4):
+        timed.turn()
+        tried.append(len(timed.carried.decisions))
+    assert tried == [4, 5, 6, 7], "once the share is used up, an attempt a turn"
 
 
 def test_time_in_which_pods_are_placed_counts_for_nobody() -> None:
