@@ -24,6 +24,8 @@ Raw = bytes | msgspec.Raw | Mapping[str, Any]
 # No server stores a longer name, but an admission request may contain any.
 MAX_NAME = 253
 LONGEST_OWNER = 4 * MAX_NAME
+# Of texts that name an object, and that API servers take in any length: what is cut to this names none.
+LONGEST_KEPT_NAME = MAX_NAME + 1
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import PODS
-from scheduler_core.model.meta import ApiObject, OwnerReference, decode
+from scheduler_core.model.meta import LONGEST_KEPT_NAME, MAX_NAME, ApiObject, OwnerReference, decode
 from scheduler_core.model.names import (
     DEFAULT_SCHEDULER,
     EXEMPT_LABEL,
@@ -78,12 +78,13 @@ def parse_default_scheduler_pod(raw: msgspec.Raw) -> DefaultSchedulerPod:
     wire = decode(raw, _PodWire, PODS.kind)
     meta = wire.metadata
     annotations, labels = meta.annotations or {}, meta.labels or {}
-    named = annotations.get(GROUP_NAME_ANNOTATION, "")
+    named = annotations.get(GROUP_NAME_ANNOTATION, "")[:LONGEST_KEPT_NAME]
+    controller = meta.controller
     kept = PodMeta(
         meta.name,
         {GROUP_NAME_ANNOTATION: named},
         {key: labels[key] for key in (X_POD_GROUP_LABEL, SAKKARA_GROUP_NAME_LABEL) if key in labels},
-        owner_references=meta.owner_references,
+        owner_references=(controller,) if controller is not None else None,
     )
     settled = is_settled(annotations, terminating=meta.deletion_timestamp is not None)
     return DefaultSchedulerPod(
@@ -93,10 +94,19 @@ def parse_default_scheduler_pod(raw: msgspec.Raw) -> DefaultSchedulerPod:
         meta.resource_version,
         meta.created,
         settled,
-        recreation_way(meta.controller, labels, annotations),
+        recreation_way(controller, labels, annotations),
         named,
-        NewPod(kept, wire.spec),
+        NewPod(kept, _kept_spec(wire.spec)),
     )
+
+
+def _kept_spec(spec: PodSpec) -> PodSpec:
+    """What is asked of a pod later: its scheduler, its node, its native group."""
+    group = spec.scheduling_group
+    if group is not None and len(group.pod_group_name) > MAX_NAME:
+        group = None
+    scheduler = (spec.scheduler_name or "")[:LONGEST_KEPT_NAME]
+    return PodSpec(scheduler or None, spec.node_name, scheduling_group=group)
 
 
 class DefaultSchedulerPods:

@@ -27,7 +27,7 @@ from scheduler_core.kube.errors import (
 from scheduler_core.kube.paths import api_root
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
-from scheduler_core.model.meta import ApiObject, ObjectMeta, OwnerReference, decode
+from scheduler_core.model.meta import LONGEST_KEPT_NAME, ApiObject, ObjectMeta, OwnerReference, decode
 from scheduler_core.model.names import GROUP_NAME_ANNOTATION
 from webhook.policy.pod_group_membership import Owner
 
@@ -42,8 +42,6 @@ _API_VERSION: Final = re.compile(r"([a-z0-9][-a-z0-9.]{0,252}/)?v[a-z0-9]{1,62}"
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _NAME: Final = re.compile(r"(?!\.\.?$)[^/%]{1,253}")
 _MOST_UID: Final = 253
-# One more than the name of a group may have, so that what is cut stays impossible.
-_MOST_GROUP: Final = 254
 _KINDS: Final = {(resource.api_version, resource.kind): resource for resource in WORKLOADS}
 
 
@@ -72,7 +70,7 @@ def is_possible(reference: OwnerReference) -> bool:
 
 def owner_from(meta: ObjectMeta) -> Owner:
     """The owner with this metadata; texts that users choose are kept only as long as they can matter."""
-    group = (meta.annotations or {}).get(GROUP_NAME_ANNOTATION, "")[:_MOST_GROUP]
+    group = (meta.annotations or {}).get(GROUP_NAME_ANNOTATION, "")[:LONGEST_KEPT_NAME]
     return Owner(meta.uid, group, possible_controller(meta))
 
 

@@ -13,7 +13,7 @@ import msgspec
 from scheduler_core.errors import TooLarge
 from scheduler_core.model import names
 from scheduler_core.model.kinds import PODS
-from scheduler_core.model.meta import ApiObject, Raw, parse
+from scheduler_core.model.meta import LONGEST_KEPT_NAME, ApiObject, Raw, parse
 from scheduler_core.model.pods.charging import charged_at_creation
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.requests import (
@@ -22,7 +22,10 @@ from scheduler_core.model.pods.requests import (
     ResizeStatusWire,
     effective_requests,
     is_best_effort,
+    longest_list,
+    with_few_resources,
 )
+from scheduler_core.model.resources import MOST_READ, first_resources
 from scheduler_core.model.timestamps import epoch
 
 # Limits for a pod in an admission request. Nodes run some hundred containers at most.
@@ -78,8 +81,11 @@ class PodUse(msgspec.Struct, frozen=True):
 
 
 def parse_pod_use(raw: Raw) -> PodUse:
-    """Read a pod from JSON bytes or a dict. Raises ModelError naming the pod and the field."""
-    return parse(raw, _PodWire, PODS, _use)
+    """Read a pod from JSON bytes or a dict. Raises ModelError naming the pod and the field.
+
+    Of more resources than a pod can use, the first ones count: many such pods are kept.
+    """
+    return parse(raw, _PodWire, PODS, _stored)
 
 
 def parse_proposed_use(raw: Raw) -> PodUse:
@@ -89,6 +95,15 @@ def parse_proposed_use(raw: Raw) -> PodUse:
     for a pod that no node could run and that would take long to add up.
     """
     return parse(raw, _PodWire, PODS, _proposed)
+
+
+def _stored(wire: _PodWire) -> PodUse:
+    if longest_list(wire.spec) > MOST_READ:
+        wire = msgspec.structs.replace(wire, spec=with_few_resources(wire.spec))
+    use = _use(wire)
+    if len(use.usage) <= MOST_READ:
+        return use
+    return msgspec.structs.replace(use, usage=first_resources(use.usage))
 
 
 def _proposed(wire: _PodWire) -> PodUse:
@@ -140,12 +155,12 @@ def _use(wire: _PodWire) -> PodUse:
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
-        group=annotations.get(names.GROUP_NAME_ANNOTATION, ""),
+        group=annotations.get(names.GROUP_NAME_ANNOTATION, "")[:LONGEST_KEPT_NAME],
         usage={**effective_requests(spec, status), names.PODS: 1},
         best_effort=is_best_effort(spec),
         phase=status.phase,
         started=epoch(status.start_time) or meta.created,
-        node=spec.node_name or "",
-        scheduler=spec.scheduler_name or "",
+        node=(spec.node_name or "")[:LONGEST_KEPT_NAME],
+        scheduler=(spec.scheduler_name or "")[:LONGEST_KEPT_NAME],
         charged=charged_at_creation(annotations),
     )
