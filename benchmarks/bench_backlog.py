@@ -16,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
@@ -113,7 +114,7 @@ def waiting(kind: Kind, size: Size) -> Iterator[Pod]:
 
     They were created one per second, the classes in turn.
     """
-    selector = {"nodeSelector": {"disk": "none-has-it"}} if kind.selector else {}
+    selector: dict[str, Any] = {"nodeSelector": {"disk": "none-has-it"}} if kind.selector else {}
     for number in range(size.classes):
         like = pod(f"t{number}", "like", str(POD_CPU), "4Gi", **selector)
         for index in range(size.waiting):

@@ -15,7 +15,8 @@ import numpy as np
 from benchmarks.support.row import Row
 from scheduler_core.config import default_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
-from scheduler_core.engine.pod_cycle import PodCycle, ReservedPod
+from scheduler_core.engine.binding import ReservedPod
+from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.registry import build_profiles

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -46,6 +47,10 @@ ROUNDS = 600
 CLIENTS = 8
 SECONDS = 6.0
 SIZES = {"a pod": 500, "a pod of 10 KB": 10_000}
+
+
+def _answers(creator: Creator, name: str) -> bool:
+    return b"muster-scheduler" in creator.create(name)[1]
 
 
 class Creator:
@@ -203,7 +208,7 @@ def main(small: bool = False) -> list[Row]:
             with empty_webhook(server, Path(folder)):
                 creator = Creator(server, 0)
                 for name in (MUSTER, EMPTY):
-                    eventually(lambda name=name: b"muster-scheduler" in creator.create(name)[1], timeout=30)
+                    eventually(partial(_answers, creator, name), timeout=30)
                 creator.close()
                 for title, size in SIZES.items():
                     rows += rows_of(title, in_turn(server, size, rounds))

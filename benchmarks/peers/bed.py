@@ -5,9 +5,10 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -152,7 +153,7 @@ class Bed:
         for body in (yaml.safe_load(QUOTA_CRD.read_text()), pod_group_crd()):
             self.client.create(Create(CUSTOM_RESOURCE_DEFINITIONS, "", body))
         for kind in (ELASTIC_QUOTAS, X_POD_GROUPS):
-            eventually(lambda kind=kind: is_served(self.client, kind, "default"), timeout=SYNC_SECONDS)
+            eventually(partial(is_served, self.client, kind, "default"), timeout=SYNC_SECONDS)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -187,7 +188,7 @@ class Bed:
             for number, pod in enumerate(pods)
         ]
         with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(self.client.bind, writes, chunksize=16))
+            list(pool.map(self.client.write, writes, chunksize=16))
 
     def clear(self, namespaces: Iterable[str]) -> None:
         """Delete pods, gangs and quotas of namespaces immediately."""
@@ -226,7 +227,7 @@ class Bed:
         return cpu_seconds(self.server.pid("kube-apiserver"))
 
 
-def paced(rate: float, jobs: list[Callable[[], object]], threads: int = THREADS) -> None:
+def paced(rate: float, jobs: Sequence[Callable[[], object]], threads: int = THREADS) -> None:
     """Run the jobs at fixed times, `rate` per second, regardless of how long earlier jobs take."""
     begin = time.monotonic() + 0.2
     failures: list[Exception] = []

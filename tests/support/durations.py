@@ -148,7 +148,7 @@ class Durations:
         cost.wall += report.duration
         if report.when == "teardown":
             cost.tests += 1
-            cost.processor += dict(report.user_properties).get(COST, 0.0)
+            cost.processor += sum(float(str(value)) for name, value in report.user_properties if name == COST)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

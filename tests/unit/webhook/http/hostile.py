@@ -163,7 +163,7 @@ def groups() -> Iterator[tuple[str, bytes]]:
     full = [obj(GROUP, {"minMembers": n, "x": ["y"] * (MOST // 2)}) for n in (1, 2)]
     yield "a spec of many values, updated", review(GROUP, *full)
     yield "members without end", review(GROUP, obj(GROUP, f'{{"minMembers":{LONG}}}'))
-    specs = {
+    specs: dict[Kind, dict[str, Any]] = {
         GROUP: {"minMembers": 9999},
         X_GROUP: {"minMember": 9999},
         NATIVE_GROUP: {"schedulingPolicy": {"gang": {"minCount": 9999}}},

@@ -135,9 +135,9 @@ def pods() -> Iterator[tuple[str, bytes]]:
         "conditions": {"conditions": [{"type": f"t{i}", "status": "True"} for i in range(60_000)]},
         "allocated": {"allocatedResources": amounts(100_000)},
     }
-    spec = {"containers": containers(MAX_CONTAINERS), "resources": asking({"cpu": "1"})["resources"]}
+    whole = {"containers": containers(MAX_CONTAINERS), "resources": asking({"cpu": "1"})["resources"]}
     for name, status in reports.items():
-        made = obj(POD, spec, rest=f'"status":{text(status)}')
+        made = obj(POD, whole, rest=f'"status":{text(status)}')
         yield f"status of {name}", review(POD, made, obj(POD, PLAIN), subResource="resize")
 
 
