@@ -532,6 +532,57 @@ def test_those_who_wait_are_judged(objects: list[Raw], expected: set[str]) -> No
     assert checks([*rest.waiting_faults(view), *rest.missed_faults(view), *nominations]) == expected
 
 
+def native(made: Raw) -> Raw:
+    return member(made, dialect="native")
+
+
+JOINED = merge_patch(make.group("native", "a", "g", 1), {"spec": {"priority": 5}})
+RESTING: list[tuple[str, list[Raw], set[str]]] = [
+    (
+        "a member of a native group",
+        [JOINED, native(pod("m", on="n1", prio=5)), native(pod("p", prio=5))],
+        set(),
+    ),
+    ("a pod of no group", [pod("m", on="n1", prio=5), pod("p", prio=5)], {"missed"}),
+    (
+        "a member of a native group within its min",
+        [
+            JOINED,
+            *LENT,
+            native(pod("m", on="n1", prio=5)),
+            native(pod("p", prio=5)),
+        ],
+        {"missed"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("objects", "expected"), [c[1:] for c in RESTING], ids=[c[0] for c in RESTING])
+def test_native_groups_may_wait_while_their_namespace_rests(objects: list[Raw], expected: set[str]) -> None:
+    view = view_of([node("n1", "3"), pod("o", on="n1"), pod("r", "1", "b", "n1"), *objects])
+    assert checks(rest.missed_faults(view, {"b"})) == {"missed"}
+    assert checks(rest.missed_faults(view, {"a"})) == expected
+
+
+ZONE_1 = {ZONE: "z1"}
+CLOSED: list[tuple[str, Raw, bool]] = [
+    ("an open node", node(labels=ZONE_1), True),
+    ("a node with a taint", node(labels=ZONE_1, taints=[make.taint("x")]), False),
+    ("a cordoned node", node(labels=ZONE_1, unschedulable=True), False),
+    ("a node that lost its label", node(), False),
+    ("a node that is gone", node("n2", labels=ZONE_1), False),
+]
+
+
+@pytest.mark.parametrize(("there", "counts"), [c[1:] for c in CLOSED], ids=[c[0] for c in CLOSED])
+def test_nominations_count_while_pods_can_use_their_nodes(there: Raw, counts: bool) -> None:
+    waits = kept(pod("q", nodeSelector={ZONE: "z1"}), "n1")
+    view = view_of([there, make.quota("a", {"cpu": "1"}, {}), pod("p"), waits])
+    (asks,) = (item for item in view.waiting if not nominated(item))
+    assert view.own_nominated(asks) == ({"cpu": 1000, "pods": 1} if counts else {})
+    assert bool(view.nominees(asks)) is counts
+
+
 def test_a_node_that_is_kept_in_secret_is_told() -> None:
     view = view_of([node(), pod("p", "5")])
     assert checks(rest.nomination_faults(view, lambda uid: "n1")) == {"nominated-hidden"}

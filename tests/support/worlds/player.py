@@ -207,7 +207,7 @@ class Player(Simulation):
         view = self.view()
         self.say(self._claim_faults(view))
         self.say(rest.waiting_faults(view))
-        self.say(rest.missed_faults(view))
+        self.say(rest.missed_faults(view, self._resting()))
         self.say(guarantee_faults(view))
         self.say(rest.count_faults(view))
         self.say(self._condition_faults())
@@ -288,9 +288,14 @@ class Player(Simulation):
         """Namespaces whose gangs evict nobody because nodes were kept for too long, which a fresh scheduler
         cannot know of groups that are gone or have no condition for it.
         """
+        there = fresh.state.gangs.kept_nodes
+        return {name for name in self._resting() if self.now >= there.rests(name)}
+
+    def _resting(self) -> set[str]:
+        """Namespaces of waiting pods that rest because nodes were kept in them for too long."""
+        kept_nodes = self.state.gangs.kept_nodes
         names = {namespace(pod) for pod in self.view().waiting}
-        here, there = self.state.gangs.kept_nodes, fresh.state.gangs.kept_nodes
-        return {name for name in names if here.rests(name) > self.now >= there.rests(name)}
+        return {name for name in names if kept_nodes.rests(name) > self.now}
 
     def _patience(self, fault: Fault) -> bool:
         """Then others may start in a fresh scheduler; nobody may be evicted there."""

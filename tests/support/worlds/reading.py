@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from tests.support.oracles.nodes import affinity_reasons, taint_reasons
 from tests.support.worlds.endings import going, is_heard, leaves, may_be_hurried
 from tests.support.worlds.objects import SCHEDULER
 
@@ -330,10 +331,20 @@ class View:
         return {name for name in self.relevant(ns) if used.get(name, 0) > self.low[ns].get(name, 0)}
 
     def nominees(self, besides: Raw) -> list[Raw]:
-        """Waiting pods other than this one that a node is kept for, which is still there."""
+        """Waiting pods other than this one that a node is kept for, which they still can use."""
         if self._nominated is None:
-            self._nominated = [pod for pod in self.waiting if nominated(pod) in self.nodes]
+            self._nominated = [pod for pod in self.waiting if self._is_nominated(pod)]
         return [pod for pod in self._nominated if key(pod) != key(besides)]
+
+    def _is_nominated(self, pod: Raw) -> bool:
+        """Whether a node is kept for a pod that is still there, and has not closed to it since.
+
+        What is merely kept for a waiting group is examined from time to time only, and counts until then.
+        """
+        node = self.nodes.get(nominated(pod))
+        if node is None or self._in_waiting_group(pod):
+            return node is not None
+        return not (taint_reasons(pod, node) or affinity_reasons(pod, node))
 
     def right(self, pod: Raw) -> int:
         """The priority of a waiting pod; of nominated members that start together, the highest."""
@@ -355,7 +366,7 @@ class View:
             if without_waiting and self._in_waiting_group(other):
                 continue
             right, own = self.right(other), self.right(pod)
-            younger = right == own and nominated(pod) and _born(other) > _born(pod)
+            younger = right == own and self._is_nominated(pod) and _born(other) > _born(pod)
             if namespace(other) == namespace(pod) and right >= priority(pod) and not younger:
                 add(total, cost(other))
         return total
@@ -407,7 +418,7 @@ class View:
         """What pods of a quota hold that leave, and for whose end nominated pods of it wait: those alone."""
         total: Sums = {}
         leaving = [pod for pod in self.holders if self.leaves(pod)]
-        alone = [pod for pod in self.waiting if nominated(pod) and not self._in_waiting_group(pod)]
+        alone = [pod for pod in self.waiting if self._is_nominated(pod) and not self._in_waiting_group(pod)]
         mine = [pod for pod in alone if namespace(pod) == ns]
         evicted = {key(pod): [other for other in leaving if _evicted_by(other, pod)] for pod in mine}
         for other in leaving:
@@ -424,7 +435,9 @@ class View:
 
     def may_reclaim(self, pod: Raw) -> bool:
         """Whether the pod stays within min; one that evicted for its room goes before what is merely kept."""
-        return self.within_min(pod) or (bool(nominated(pod)) and self.within_min(pod, without_waiting=True))
+        return self.within_min(pod) or (
+            self._is_nominated(pod) and self.within_min(pod, without_waiting=True)
+        )
 
     def within_min(self, pod: Raw, *, without_waiting: bool = False) -> bool:
         """Whether the pod stays within the min of its quota, once all who leave are gone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from scheduler_core.config import SchedulerConfiguration
@@ -20,6 +20,7 @@ from scheduler_core.state.cluster import ClusterState
 from tests.support.worlds.checks import Fault, ways
 from tests.support.worlds.endings import going
 from tests.support.worlds.filters import gang_fits, place_for, ready_members
+from tests.support.worlds.native_checks import is_native
 from tests.support.worlds.objects import SCHEDULER
 from tests.support.worlds.reading import (
     Raw,
@@ -29,6 +30,7 @@ from tests.support.worlds.reading import (
     gated,
     group_key,
     key,
+    namespace,
     needed,
     node_of,
     nominated,
@@ -167,18 +169,25 @@ def waiting_faults(view: View) -> Iterator[Fault]:
             yield Fault("gang-waits", f"{group} waits, and {need} of {len(members)} members fit")
 
 
-def missed_faults(view: View) -> Iterator[Fault]:
+def missed_faults(view: View, rested: Collection[str] = ()) -> Iterator[Fault]:
     """Pods that wait although they may evict others and would then fit. Only where nothing is under way.
 
     Pods that must be near others are left out: as in kube-scheduler, all who may go are taken away first, and
-    with them those whom such a pod needs. Pods evict nobody beside quota that is held.
+    with them those whom such a pod needs. Pods evict nobody beside quota that is held. Native groups in
+    `rested` namespaces, where nodes were kept for too long, evict for what they are guaranteed alone.
     """
     if view.leaving() or any(nominated(pod) for pod in view.waiting):
         return
     for pod in tried(view):
         near = "podAffinity" in (pod["spec"].get("affinity") or {})
         held = bool(view.held_against(pod, reserved=True) and view.refused(pod))
-        if alone(view, pod) and not (near or held) and pod["spec"].get("preemptionPolicy") != "Never":
+        native = is_native(view, group_key(pod))
+        rests = native and namespace(pod) in rested and not view.within_min(pod)
+        if (
+            alone(view, pod)
+            and not (near or held or rests)
+            and pod["spec"].get("preemptionPolicy") != "Never"
+        ):
             for node in view.nodes:
                 some = next(ways(view, pod, set(), node), None)
                 if some is not None:
