@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -214,7 +215,8 @@ class ClientReads:
     def is_unlabelled(self, namespace: str, name: str) -> bool:
         """Whether there is a ConfigMap of this name that is no group. Raises ApiError."""
         selector = f"metadata.name={name}"
-        _, found = listed(self._client, CONFIG_MAPS, namespace, parse_config_map, field_selector=selector)
+        read = partial(parse_config_map, topologies=())
+        _, found = listed(self._client, CONFIG_MAPS, namespace, read, field_selector=selector)
         return any(not config_map.role for config_map in found)
 
     def members(self, ref: GroupRef) -> tuple[PodUse, ...]:

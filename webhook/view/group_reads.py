@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,7 +24,7 @@ from scheduler_core.model.kinds import (
     WORKLOADS,
     Resource,
 )
-from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.meta import MAX_NAME, ApiObject, decode
 from scheduler_core.model.names import PODS as COUNT
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL
 from scheduler_core.model.pods.requests import PodResourcesWire, effective_requests
@@ -71,9 +72,9 @@ def parse_member(raw: Any) -> MemberUse:
     """Read a pod and the group that it names, in any dialect. Raises ModelError."""
     use, pod = parse_pod_use(raw), decode(raw, NewPod, PODS.kind)
     named = naming(pod.annotations, pod.metadata.labels or {}, pod.native_group)
-    return MemberUse(
-        GroupRef(named.dialect, use.namespace, named.group).key if named is not None else "", use
-    )
+    if named is None or len(named.group) > MAX_NAME:
+        return MemberUse("", use)
+    return MemberUse(GroupRef(named.dialect, use.namespace, named.group).key, use)
 
 
 def members_of(client: Client, ref: GroupRef) -> tuple[PodUse, ...]:
@@ -106,7 +107,9 @@ def groups_with_pods(client: Client, namespace: str) -> tuple[GroupWithPods, ...
 
 
 def _config_maps(client: Client, namespace: str) -> Iterator[Gang]:
-    _, found = listed(client, CONFIG_MAPS, namespace, parse_config_map, SAKKARA_GROUP_LABEL)
+    # What has the label of a topology, too, is no group, and may be large.
+    read = partial(parse_config_map, topologies=())
+    _, found = listed(client, CONFIG_MAPS, namespace, read, SAKKARA_GROUP_LABEL)
     return (item.content for item in found if item.role == GROUP and item.fault is None)
 
 

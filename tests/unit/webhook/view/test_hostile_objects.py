@@ -12,14 +12,16 @@ import pytest
 
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.client import Client
+from scheduler_core.kube.paging import ListMeta, Page
 from scheduler_core.model.groups.pod_group import parse_pod_group
-from scheduler_core.model.kinds import POD_GROUPS, PODS
+from scheduler_core.model.kinds import CONFIG_MAPS, POD_GROUPS, PODS, Resource
 from scheduler_core.model.pods.use import parse_pod_use, parse_proposed_use
 from tests.support.hostile_objects import SHAPES, Json, pod
 from tests.support.view_cluster import Obj
 from webhook.owner_gangs.finder import GangFinder
 from webhook.owner_gangs.stored_pods import stored_pod_parser
 from webhook.owner_gangs.table import built_in
+from webhook.view.api_reads import ClientReads
 from webhook.view.bypassing_pods import parse_default_scheduler_pod
 from webhook.view.owners import parse_owner
 
@@ -107,3 +109,42 @@ def test_a_stored_pod_with_too_many_resources_counts_with_those_of_kubernetes() 
     use = parse_pod_use(body)
     assert (use.usage["cpu"], use.usage["memory"], use.usage["pods"]) == (3000, 2**30, 1)
     assert len(use.usage) < len(parse_proposed_use(body).usage)
+
+
+def _two_labels(number: int) -> Obj:
+    """A ConfigMap that is labelled as a group and as a topology, with the largest tree that is read."""
+    labels = {"sakkara.group": "", "sakkara.topology": ""}
+    tree = {
+        f"r{number}-{rack}": {f"n{at}": {} for at in range(199 * rack, 199 * rack + 199)}
+        for rack in range(100)
+    }
+    data = {"level-names": '["rack", "node"]', "tree": msgspec.json.encode(tree).decode()}
+    return {"metadata": {"name": f"t{number}", "namespace": "hostile", "labels": labels}, "data": data}
+
+
+LISTS: dict[str, Callable[[int], Obj]] = {
+    "topologies that are called groups": _two_labels,
+    "names of groups": lambda number: _group(number, 250_000),
+}
+
+
+@pytest.mark.parametrize("make", LISTS.values(), ids=LISTS)
+def test_a_list_of_groups_and_pods_keeps_little(make: Callable[[int], Obj]) -> None:
+    """Reviews that need the groups of a namespace read all of them, and many reviews at once do."""
+    texts = [msgspec.Raw(msgspec.json.encode(make(number))) for number in range(40)]
+
+    class Lists:
+        def get_page(self, resource: Resource, namespace: str, **how: Any) -> Page:
+            asked = CONFIG_MAPS if b"sakkara" in bytes(texts[0]) else PODS
+            return Page(ListMeta("1"), texts if resource == asked else None)
+
+    reads = ClientReads(cast(Client, Lists()))
+    reads.groups("other")
+    tracemalloc.start()
+    try:
+        assert reads.groups("hostile") == ()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # What reading a single one takes for a moment.
+    assert peak < 6_000_000
