@@ -672,6 +672,17 @@ def test_words_that_are_not_true_any_more_are_told() -> None:
     assert {item.check for item in player.findings} == {"message"}
 
 
+def test_nodes_of_a_fresh_scheduler_stand_in_the_order_of_another_one() -> None:
+    player = Scripted([pod("o", on="n9"), node("n1"), node("n2"), node("n3"), node("n4")])
+    for step in ({"delete": [node("n2"), node("n3")]}, {"create": [node("n5")]}, {"delete": [node("n1")]}):
+        player.play_step(step)
+    known = player.state.nodes
+    fresh = rest.fresh_scheduler(player.known, player.now, False, 0, like=player.state).state.nodes
+    assert fresh.size == known.size
+    assert [fresh.slot(name) for name in ("n4", "n5")] == [known.slot(name) for name in ("n4", "n5")]
+    assert fresh.alive[: fresh.size].tolist() == known.alive[: known.size].tolist()
+
+
 def test_a_second_look_that_changes_something_is_told() -> None:
     player = Scripted([node(), NEW])
     looks = iter([binds(NEW)])

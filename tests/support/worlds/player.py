@@ -18,6 +18,7 @@ from scheduler_core.model.names import REASON_SCHEDULER_ERROR
 from scheduler_core.model.writes import Evict, Write
 from scheduler_core.simulate.objects import Change, key_of, merge_patch
 from scheduler_core.simulate.world import Simulation
+from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs.held_quota import effective_hold
 from tests.support.worlds import rest
 from tests.support.worlds.checks import Fault, Preemption, gang_faults, preemption_faults, together_faults
@@ -228,10 +229,10 @@ class Player(Simulation):
         self.say(held_faults(view, ends, self.now))
         self.say(hold_restart_faults(view, ends, _ends(fresh), rests))
 
-    def _fresh(self) -> Scheduler:
-        """A scheduler that was just started now."""
+    def _fresh(self, like: ClusterState | None = None) -> Scheduler:
+        """A scheduler that was just started now; its nodes stand in the order of those of `like`."""
         seed = int(self.world.get("seed", 0)) + self.step
-        return rest.fresh_scheduler(self.known, self.now, self.topology, seed, self.fair)
+        return rest.fresh_scheduler(self.known, self.now, self.topology, seed, self.fair, like)
 
     def end(self) -> None:
         """Let the scheduler look again at all who wait: it changes nothing, and what they say then is true.
@@ -258,7 +259,8 @@ class Player(Simulation):
         # Who ends in time may start beside kept nodes, where it is known when their gang starts.
         limited = {key(pod) for pod in self.view().waiting if pod["spec"].get("activeDeadlineSeconds")}
         excused = limited if self._kept_for_long else set()
-        fresh = self._fresh()
+        # What a gang says follows from the nodes that its first members would take, of equal ones as well.
+        fresh = self._fresh(like=self.state)
         # What the first cycles found out about groups counts for their holds from then on.
         steps = [*fresh.step(self.now), *fresh.step(self.now)]
         decisions = [item for item in steps if isinstance(item, Rejected)]

@@ -14,6 +14,7 @@ from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.registry import build_profiles
+from scheduler_core.model.node import Node, parse_node
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.groups import TickClock
 from scheduler_core.state.cluster import ClusterState
@@ -84,9 +85,18 @@ def _profiles(topology: bool, fair: bool) -> Mapping[str, Profile]:
 
 
 def fresh_scheduler(
-    known: Mapping[Any, Any], now: float, topology: bool, seed: int, fair: bool = False
+    known: Mapping[Any, Any],
+    now: float,
+    topology: bool,
+    seed: int,
+    fair: bool = False,
+    like: ClusterState | None = None,
 ) -> Scheduler:
-    """A scheduler that was just started, told parsed objects kind by kind in any order."""
+    """A scheduler that was just started, told parsed objects kind by kind in any order.
+
+    Its nodes stand in the columns in which those of the state `like` are, if one is given: of nodes with
+    equal scores their order chooses.
+    """
     dice = random.Random(seed)
     by_kind: dict[str, list[Any]] = {}
     for (kind, _, _), obj in known.items():
@@ -95,10 +105,24 @@ def fresh_scheduler(
     dice.shuffle(kinds)
     profiles = _profiles(topology, fair)
     scheduler = Scheduler(ClusterState(), profiles, initial_backoff=0.0, max_backoff=0.0, clock=TickClock())
+    if like is not None:
+        _put_nodes_like(scheduler, like, known, now)
     for objects in kinds:
         for obj in objects:
             scheduler.put(obj, now)
     return scheduler
+
+
+def _put_nodes_like(scheduler: Scheduler, like: ClusterState, known: Mapping[Any, Any], now: float) -> None:
+    nodes, gone = {obj.name: obj for obj in known.values() if isinstance(obj, Node)}, []
+    for slot, name in enumerate(like.nodes.names):
+        if name in nodes and like.nodes.slot(name) == slot:
+            scheduler.put(nodes[name], now)
+        else:
+            gone.append(parse_node({"metadata": {"name": f"gone-{slot}"}}))
+            scheduler.put(gone[-1], now)
+    for node in gone:
+        scheduler.remove(node, now)
 
 
 def restart_faults(decisions: list[Decision]) -> Iterator[Fault]:
