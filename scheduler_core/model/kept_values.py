@@ -20,6 +20,9 @@ MOST_POD_VALUES: Final = 250_000
 # Budgets and claims select by one or two labels.
 MOST_BUDGET_VALUES: Final = 50_000
 MOST_CLAIM_VALUES: Final = 50_000
+# Terms of affinity of a namespace's pods that concern pods of others: each is looked at in decisions about
+# these, which takes about 20 us.
+MOST_FOREIGN_TERMS: Final = 1_000
 
 
 class _Share(msgspec.Struct):
@@ -30,10 +33,15 @@ class _Share(msgspec.Struct):
 
 
 class KeptValues:
-    """For one thread. Objects with the same `mark` share their values, which count once."""
+    """For one thread. Objects with the same `mark` share their values, which count once.
 
-    def __init__(self, most: int) -> None:
+    Those with at most `few` values are not counted. `what` names the values in messages.
+    """
+
+    def __init__(self, most: int, few: int = MANY_VALUES, what: str = "values") -> None:
         self._most = most
+        self._few = few
+        self._what = what
         self._of: dict[str, tuple[str, Hashable]] = {}
         self._shares: dict[tuple[str, Hashable], _Share] = {}
         self._sums: dict[str, int] = {}
@@ -46,13 +54,13 @@ class KeptValues:
             if known == key and self._shares[key].count == count:
                 return
             self.forget(uid)
-        if count <= MANY_VALUES:
+        if count <= self._few:
             return
         share = self._shares.get(key)
         if share is None:
             total = self._sums.get(namespace, 0) + count
             if total > self._most:
-                problem = f"has {count} values, with which namespace {namespace} would have {total}"
+                problem = f"has {count} {self._what}, with which namespace {namespace} would have {total}"
                 raise TooLarge("spec", f"{problem}; at most {self._most} are read")
             self._sums[namespace] = total
             share = self._shares[key] = _Share(count, set())

@@ -36,6 +36,10 @@ _BATCH: Final = 200
 DECIDE_SECONDS: Final = 0.1
 # The same for namespaces that used up their share of the processor: others may have come meanwhile.
 VAIN_SECONDS: Final = 0.02
+# What an attempt may take for each pod that it places or evicts. On 5,000 nodes, pods without rules about
+# others take less, and a search for victims, too.
+PLACED_SECONDS: Final = 0.002
+EVICTED_SECONDS: Final = 0.05
 _IDLE_SECONDS: Final = 1.0
 # No decisions are made while this number of writes has no response: later decisions use newer facts.
 _MOST_BACKLOG: Final = 1000
@@ -180,13 +184,15 @@ class Loop:
                 return
 
     def _used_up(self, decisions: Sequence[Decision], seconds: float, now: float) -> bool:
-        """Count what an attempt took that only refused pods; whether their namespace used up its share."""
-        refused = [item.pod.namespace for item in decisions if isinstance(item, Rejected)]
-        if not refused or any(isinstance(item, Placed | Evicted | Asked) for item in decisions):
+        """Count what an attempt took that only refused pods, or took long for what it did; whether the
+        namespace of its pods used up its share.
+        """
+        tried = [item.pod.namespace for item in decisions if isinstance(item, Rejected | Placed)]
+        if not tried or any(isinstance(item, Asked) for item in decisions) or seconds <= _allowed(decisions):
             return False
         shares = self.scheduler.queue.shares
-        shares.spend(refused[0], seconds, now)
-        return shares.over(refused[0], now)
+        shares.spend(tried[0], seconds, now)
+        return shares.over(tried[0], now)
 
     def _review(self, dispatcher: Dispatcher, now: float) -> None:
         """While the queue is empty: check whether the reports of waiting pods are still true."""
@@ -299,3 +305,10 @@ class Loop:
 
 def _name(controller: Controller) -> str:
     return type(controller).__name__
+
+
+def _allowed(decisions: Sequence[Decision]) -> float:
+    """The seconds that an attempt with these decisions may take before they count."""
+    placed = sum(isinstance(item, Placed) for item in decisions)
+    evicted = sum(isinstance(item, Evicted) for item in decisions)
+    return placed * PLACED_SECONDS + evicted * EVICTED_SECONDS

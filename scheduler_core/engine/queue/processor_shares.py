@@ -1,7 +1,9 @@
-"""The processor time that attempts of each namespace took in vain: who used up a share lets others go first.
+"""The processor time that attempts of each namespace took in vain, or took long for: who used up a share lets
+others go first.
 
 One tenant can have thousands of waiting pods that all differ, and make an event that may help each of them
-twice a second. Without a bound, the pods of all others would wait behind these attempts.
+twice a second; or thousands that start, with as many rules about other pods as are read. Without a bound, the
+pods of all others would wait behind these attempts.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ from typing import Final, NamedTuple
 
 # What a namespace may use at once, in seconds, before others go first.
 LIMIT_SECONDS: Final = 0.1
+# What of it counts at most. Less would hide who of several namespaces used more: a namespace whose attempts
+# are dear because of another one's pods would have as many attempts as that one, not as much time.
+MOST_SECONDS: Final = 1.0
 # Seconds of each second that it gets back.
 SHARE: Final = 0.1
 
@@ -36,9 +41,9 @@ class ProcessorShares:
         return bool(self._over)
 
     def spend(self, namespace: str, seconds: float, now: float) -> None:
-        """Count the time of an attempt that placed and evicted nothing."""
+        """Count the time of an attempt that placed and evicted nothing, or took long for it."""
         total = self.spent(namespace, now) + seconds
-        self._spent[namespace] = _Spent(min(total, LIMIT_SECONDS), now)
+        self._spent[namespace] = _Spent(min(total, MOST_SECONDS), now)
         if total >= LIMIT_SECONDS:
             self._over.add(namespace)
 

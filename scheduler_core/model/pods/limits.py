@@ -93,6 +93,15 @@ def check_neighbour_terms(
     return found + values
 
 
+def foreign_terms(namespace: str, wants: PodAffinity, avoids: PodAffinity) -> int:
+    """How many terms of affinity of a pod of this namespace concern pods of other namespaces."""
+    terms = wants.required + wants.preferred + avoids.required + avoids.preferred
+    if not terms:
+        return 0
+    own = (), (namespace,)
+    return sum(term.namespace_selector is not None or term.namespaces not in own for term in terms)
+
+
 def _requirements(selectors: Iterable[Selector]) -> tuple[int, int]:
     """The requirements and the values of all selectors."""
     found = values = 0

@@ -15,10 +15,10 @@ from msgspec import structs
 from scheduler_core.decoding import decoder
 from scheduler_core.errors import TooLarge
 from scheduler_core.model import names
-from scheduler_core.model.kept_values import MANY_VALUES, MOST_POD_VALUES, KeptValues
+from scheduler_core.model.kept_values import MANY_VALUES, MOST_FOREIGN_TERMS, MOST_POD_VALUES, KeptValues
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.meta import ApiObject
-from scheduler_core.model.pods.limits import FEW_ENTRIES, MOST_LABELS, kept_annotations
+from scheduler_core.model.pods.limits import FEW_ENTRIES, MOST_LABELS, foreign_terms, kept_annotations
 from scheduler_core.model.pods.pod import Pod, PodStatusWire, parse_pod, preempted_for, without_terms
 from scheduler_core.model.timestamps import epoch
 
@@ -64,8 +64,9 @@ class PodReader:
     """Builds pods, for one thread.
 
     Stores the pod and the hash of its spec per uid until `forget`, and one pod for each of the newest
-    `templates` specs, fewer where they are large. Pods of a namespace that together name more values than are
-    read (`KeptValues`) are like pods with too many terms. `tell` gets each pod that is read in part, once.
+    `templates` specs, fewer where they are large. Pods of a namespace that together name more values, or have
+    more terms about pods of other namespaces, than are read (`KeptValues`) are like pods with too many terms.
+    `tell` gets each pod that is read in part, once.
     """
 
     def __init__(self, templates: int = 1000, tell: Callable[[Pod], None] = lambda pod: None) -> None:
@@ -74,6 +75,7 @@ class PodReader:
         self._most_templates = templates
         self._weight = 0
         self._values = KeptValues(MOST_POD_VALUES)
+        self._foreign = KeptValues(MOST_FOREIGN_TERMS, 0, "terms about pods of other namespaces")
         self._tell = tell
         self.reused = 0
 
@@ -110,7 +112,7 @@ class PodReader:
             pod = self._within_namespace(parse_pod(raw()), mark)
             like = self._remember(mark, pod, spec)
         else:
-            if pod.values > MANY_VALUES:
+            if pod.values > MANY_VALUES or _foreign(pod):
                 pod = self._within_namespace(pod, mark)
             self.reused += 1
         self._known[uid] = _Template(mark, pod, like.reads_labels, like.reads_name)
@@ -122,7 +124,9 @@ class PodReader:
         """The pod, without terms where its namespace has no room for them. Raises TooLarge if it waits."""
         try:
             self._values.take(pod.uid, pod.namespace, mark, pod.values)
+            self._foreign.take(pod.uid, pod.namespace, mark, _foreign(pod))
         except TooLarge as error:
+            self._values.forget(pod.uid)
             if not pod.assigned:
                 raise error.within(PODS.kind, pod.namespace, pod.name, pod.uid) from None
             return without_terms(pod, f"Pod {pod.key}: {error}")
@@ -145,6 +149,11 @@ class PodReader:
         """Forget a deleted pod."""
         self._known.pop(uid, None)
         self._values.forget(uid)
+        self._foreign.forget(uid)
+
+
+def _foreign(pod: Pod) -> int:
+    return foreign_terms(pod.namespace, pod.pod_affinity, pod.pod_anti_affinity)
 
 
 def _weight(pod: Pod) -> int:

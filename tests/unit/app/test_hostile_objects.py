@@ -16,7 +16,12 @@ from scheduler_core.errors import TooLarge
 from scheduler_core.kube.watch.reading import Decoder, ObjectHead
 from scheduler_core.kube.watch.tracker import Event, Tracker
 from scheduler_core.model.config_map import parse_config_map
-from scheduler_core.model.kept_values import MOST_BUDGET_VALUES, MOST_CLAIM_VALUES, MOST_POD_VALUES
+from scheduler_core.model.kept_values import (
+    MOST_BUDGET_VALUES,
+    MOST_CLAIM_VALUES,
+    MOST_FOREIGN_TERMS,
+    MOST_POD_VALUES,
+)
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
     PERSISTENT_VOLUME_CLAIMS,
@@ -30,7 +35,7 @@ from scheduler_core.model.selectors import EVERYTHING, NOTHING, Requirement, Sel
 from scheduler_core.model.watched import WATCHED
 from tests.support.builders import make_node
 from tests.support.gang_scheduler import GangScheduler
-from tests.support.hostile_objects import SHAPES, Json, Shape, pod, words
+from tests.support.hostile_objects import SHAPES, TENANT, Json, Shape, pod, words
 from tests.support.kept import entries
 
 # A third of what an API server takes, which is far above all limits, too.
@@ -116,6 +121,50 @@ def test_pods_of_a_namespace_name_so_many_values_together() -> None:
     assert not reader.read(encoded(elsewhere)).left_out
     reader.forget("hostile-p0")
     assert not reader.read(encoded(wide(last, 900))).left_out, "who goes makes room"
+
+
+def nosy(number: int, terms: int, *, node: str = "", own: bool = False) -> Json:
+    """A pod with so many terms about pods of other namespaces, or of its own."""
+    scopes: list[Json] = [
+        {"namespaceSelector": {}},
+        {"namespaces": ["good"]},
+        {"namespaces": [TENANT, "good"]},
+    ]
+    mine: list[Json] = [{}, {"namespaces": [TENANT]}]
+    scopes = mine if own else scopes
+    made = [
+        {
+            "weight": 1,
+            "podAffinityTerm": {
+                "topologyKey": "zone",
+                "labelSelector": {"matchLabels": {"app": f"{number}-{at}"}},
+                **scopes[at % len(scopes)],
+            },
+        }
+        for at in range(terms)
+    ]
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": made}}
+    return pod(number, {"affinity": affinity}, node=node)
+
+
+def test_pods_of_a_namespace_have_so_many_terms_about_pods_of_others_together() -> None:
+    """Each is looked at in every decision about the pods of others."""
+    told: list[Pod] = []
+    reader = PodReader(tell=told.append)
+    for number in range(MOST_FOREIGN_TERMS // 20):
+        assert not reader.read(encoded(nosy(number, 20))).left_out
+    last = MOST_FOREIGN_TERMS // 20
+    with pytest.raises(TooLarge, match=r"has 1 terms about pods of other namespaces, with which .* 1001"):
+        reader.read(encoded(nosy(last, 1)))
+    assert not reader.read(encoded(nosy(last + 1, 60, own=True))).left_out, "those about its own do not count"
+    placed = reader.read(encoded(nosy(last + 2, 1, node="n0")))
+    assert (told, placed.pod_affinity.preferred) == ([placed], ())
+    again = nosy(0, 20)
+    again["metadata"] |= {"name": "again", "uid": "again"}
+    assert not reader.read(encoded(again)).left_out, "equal terms count once"
+    for uid in ("hostile-p0", "again"):
+        reader.forget(uid)
+    assert not reader.read(encoded(nosy(last, 20))).left_out, "who goes makes room"
 
 
 def test_placed_pods_of_a_namespace_have_so_many_labels_together() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from scheduler_core.app.loop.inbox import Inbox, StateQuery
-from scheduler_core.app.loop.loop import DECIDE_SECONDS, TAKE_SECONDS, Loop
+from scheduler_core.app.loop.loop import DECIDE_SECONDS, PLACED_SECONDS, TAKE_SECONDS, Loop
 from scheduler_core.app.loop.progress import HANG_SECONDS, Watchdog
 from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.config.load import muster_config
@@ -20,7 +20,7 @@ from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import NODES, PODS
-from scheduler_core.model.writes import Write
+from scheduler_core.model.writes import Bind, Write
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from tests.support.kept import entries
@@ -101,7 +101,8 @@ def test_one_event_that_takes_long_is_followed_by_a_decision() -> None:
 def test_decisions_are_made_for_a_while_and_then_events_are_taken() -> None:
     timed = Timed()
     timed.slow_steps(DECIDE_SECONDS * 0.3)
-    timed.put(*(seen(PODS, pod(f"p{number}", cpu="0.1")) for number in range(9)))
+    pods = [pod(f"p{number}", cpu="0.1") for number in range(9)]
+    timed.put(*(seen(PODS, msgspec.structs.replace(one, namespace=one.name)) for one in pods))
     made = []
     for _ in range(3):
         timed.turn()
@@ -125,6 +126,8 @@ def test_others_go_before_a_namespace_whose_refused_pods_took_the_time() -> None
 
 P = pod("p")
 REFUSED = Rejected(P, "muster-scheduler", "Unschedulable", "no room")
+PLACED = Placed(P, "n", "muster-scheduler", Bind("a", "p", "p", "n"))
+EVICTED = Evicted(P, P, "muster-scheduler", "m")
 TOLD = Noticed("v1", "PodGroup", "a", "g", "g", "muster-scheduler", "Unschedulable", "no room")
 
 
@@ -133,7 +136,10 @@ TOLD = Noticed("v1", "PodGroup", "a", "g", "g", "muster-scheduler", "Unschedulab
     [
         pytest.param([REFUSED], True, id="a pod that is refused"),
         pytest.param([REFUSED, REFUSED, TOLD], True, id="a gang that is refused"),
-        pytest.param([REFUSED, Evicted(P, P, "muster-scheduler", "m")], False, id="a pod that evicts others"),
+        pytest.param([REFUSED, *[EVICTED] * 3], False, id="a pod that evicts others"),
+        pytest.param([REFUSED, EVICTED], True, id="a pod that evicts one other after a long time"),
+        pytest.param([PLACED] * 60, False, id="a gang that is placed"),
+        pytest.param([PLACED], True, id="a pod that is placed after a long time"),
         pytest.param([TOLD], False, id="no pod"),
     ],
 )
@@ -161,15 +167,24 @@ def test_the_inbox_is_read_soon_while_attempts_are_in_vain() -> None:
     assert tried == [4, 5, 6, 7], "once the share is used up, an attempt a turn"
 
 
-def test_time_in_which_pods_are_placed_counts_for_nobody() -> None:
+def test_what_pods_take_ordinarily_that_are_placed_counts_for_nobody() -> None:
+    assert _order_of_starts(PLACED_SECONDS / 2) == [*(f"p{number}" for number in range(8)), "q"]
+
+
+def test_others_go_before_a_namespace_whose_pods_take_long_until_they_are_placed() -> None:
+    names = _order_of_starts(DECIDE_SECONDS * 0.4)
+    assert names.index("q") <= 4
+
+
+def _order_of_starts(seconds: float) -> list[str]:
+    """The pods of one namespace, each of which takes so long, and then one of another, as they are placed."""
     timed = Timed()
-    timed.slow_steps(DECIDE_SECONDS)
-    timed.put(*(seen(PODS, pod(f"p{number}", cpu="0.1")) for number in range(3)))
-    timed.turn()
-    timed.put(seen(PODS, msgspec.structs.replace(pod("q"), namespace="b")))
-    for _ in range(3):
+    timed.slow_steps(seconds)
+    timed.put(*(seen(PODS, pod(f"p{number}", cpu="0.01")) for number in range(8)))
+    timed.put(seen(PODS, msgspec.structs.replace(pod("q", cpu="0.01"), namespace="b")))
+    for _ in range(20):
         timed.turn()
-    assert [placed.pod.name for placed in timed.carried.placed] == ["p0", "p1", "p2", "q"]
+    return [placed.pod.name for placed in timed.carried.placed]
 
 
 def test_changes_of_one_object_stay_in_order_over_turns() -> None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from scheduler_core.engine.queue.processor_shares import LIMIT_SECONDS, SHARE, ProcessorShares
+from scheduler_core.engine.queue.processor_shares import LIMIT_SECONDS, MOST_SECONDS, SHARE, ProcessorShares
 from tests.support.every import every_seed
 from tests.unit.engine.queue.test_scheduling_queue import Setting
 
@@ -21,7 +21,8 @@ ALL_BACK = LIMIT_SECONDS / SHARE
         pytest.param([LIMIT_SECONDS / 2] * 2, 0.0, True, id="at the limit in two attempts"),
         pytest.param([LIMIT_SECONDS], ALL_BACK / 2, True, id="until all of it has come back"),
         pytest.param([LIMIT_SECONDS], ALL_BACK, False, id="all of it has come back"),
-        pytest.param([100 * LIMIT_SECONDS], ALL_BACK, False, id="one long attempt does not last for ever"),
+        pytest.param([100 * LIMIT_SECONDS], ALL_BACK, True, id="a long attempt lasts longer"),
+        pytest.param([100 * LIMIT_SECONDS], MOST_SECONDS / SHARE, False, id="and not for ever"),
         pytest.param([LIMIT_SECONDS], -3600.0, True, id="a clock that is set back gives nothing back"),
     ],
 )
@@ -78,6 +79,20 @@ def test_of_two_that_used_up_theirs_the_one_that_used_less_since_goes_first() ->
     setting.queue.shares.spend("b", LIMIT_SECONDS, 0.0)
     setting.queue.shares.spend("a", LIMIT_SECONDS, ALL_BACK / 2)
     assert [setting.pop(ALL_BACK / 2) for _ in range(4)] == ["b/p0", "b/p1", "a/p0", "a/p1"]
+
+
+def test_of_two_that_used_up_theirs_each_gets_as_much_time_not_as_many_attempts() -> None:
+    """The pods of one namespace can make the attempts of another one dear."""
+    setting = Setting()
+    seconds = {"heavy": 0.4, "light": 0.1}
+    for space in seconds:
+        for number in range(20):
+            setting.put(f"{space}/p{number:02}", created=number)
+    tried = []
+    for _ in range(11):
+        tried.append(setting.pop(0.0).partition("/")[0])
+        setting.queue.shares.spend(tried[-1], seconds[tried[-1]], 0.0)
+    assert tried.count("light") >= 2 * tried.count("heavy")
 
 
 def test_a_unit_that_left_while_it_was_set_aside_is_not_tried() -> None:
