@@ -39,7 +39,11 @@ def test_preemption_is_lawful_minimal_and_complete(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [pytest.param(21096, id="a slot for one more pod is free again beside a nominated pod")]
+    "seed",
+    [
+        pytest.param(21096, id="a slot for one more pod is free again beside a nominated pod"),
+        pytest.param(1120, id="a more important borrower does not pass a nominated pod within the min"),
+    ],
 )
 def test_clusters_that_found_a_fault(seed: int) -> None:
     assert Audit(random_cluster(seed), **MODES[seed % len(MODES)]).play().faults == []

@@ -60,8 +60,8 @@ class Harder(World):
 
     def candidates(self) -> list[Runs]:
         found = {pod.name for pod in super().candidates()}
-        for _, members in self.gangs.values():
-            # Who uses nothing that its quota borrows may go with its gang.
+        for _, members in self.gangs.values() if self.reclaims else ():
+            # Who uses nothing that its quota borrows may go with its gang; who is spared in a quota may not.
             found |= members if members & found else set()
         return [pod for pod in self.running if pod.name in found - self.going]
 
@@ -272,3 +272,8 @@ def test_victims_are_lawful_needed_and_found(feature: str, kind: str) -> None:
 def test_a_victim_not_needed_after_evictions_elsewhere_stays() -> None:
     """r6 keeps the pod off n1; n0 is free for it when r0 has left, so only the quota needs victims."""
     assert wrong(harder(52, "reclaim", "apart")) == []
+
+
+def test_a_gang_with_a_member_that_its_quota_covers_stays_as_a_whole() -> None:
+    """r3 requests nothing, so the min covers it; only all of its gang would make room for a borrower."""
+    assert wrong(harder(10, "own", "gangs")) == []

@@ -159,25 +159,36 @@ class Book:
     def _others(self, pod: RandomPod) -> Iterable[tuple[RandomPod, str]]:
         return (item for key, item in self.nominated.items() if key != pod.key and key not in self.bound)
 
-    def reserved(self, pod: RandomPod) -> tuple[dict[str, int], dict[str, int]]:
+    def reserved(
+        self, pod: RandomPod, without: Collection[str] = ()
+    ) -> tuple[dict[str, int], dict[str, int]]:
         """(own quota, all quotas): what nominated pods will use, as far as they stand before `pod`."""
-        own: dict[str, int] = {}
-        total: dict[str, int] = {}
+        own = self._ahead(pod)
+        guaranteed = self._within_min(pod, own, without)
+        if self.quota(pod) is not None and not guaranteed:
+            # Who would borrow does not pass less important ones of its quota that stay within the min.
+            for other, _ in self._others(pod):
+                behind = other.namespace == pod.namespace and other.priority < pod.priority
+                if behind and self._waits_within_min(other, without):
+                    add(own, other.cost)
+        total = dict(own)
         elsewhere: dict[str, dict[str, int]] = {}
         for other, _ in self._others(pod):
-            if self.quota(other) is None:
-                continue
-            if other.namespace != pod.namespace:
+            if self.quota(other) is not None and other.namespace != pod.namespace:
                 add(elsewhere.setdefault(other.namespace, {}), other.cost)
-            elif other.priority >= pod.priority:
-                add(total, other.cost)
-                add(own, other.cost)
-        guaranteed = self._within_min(pod, own)
         for namespace, cost in elsewhere.items():
             # Only a pod within its own min goes before what others have evicted for above theirs.
-            over = self.over_with(namespace, cost) if guaranteed else set()
+            over = self.over_with(namespace, cost, without) if guaranteed else set()
             add(total, {name: value for name, value in cost.items() if name not in over})
         return own, total
+
+    def _ahead(self, pod: RandomPod) -> dict[str, int]:
+        """What nominated pods of its quota will use that are at least as important."""
+        own: dict[str, int] = {}
+        for other, _ in self._others(pod) if self.quota(pod) is not None else ():
+            if other.namespace == pod.namespace and other.priority >= pod.priority:
+                add(own, other.cost)
+        return own
 
     def over_with(self, namespace: str, more: Amounts, without: Collection[str] = ()) -> set[str]:
         """Resources in which a quota would use more than its min with more, without those who leave."""
@@ -191,7 +202,7 @@ class Book:
         quota = self.quota(pod)
         if quota is None:
             return True
-        own, total = self.reserved(pod) if reserved else ({}, {})
+        own, total = self.reserved(pod, without) if reserved else ({}, {})
         used, in_use, room = self.used(pod.namespace, without), self.sum_of_used(without), self.sum_of_min()
         return all(
             (name not in quota.max or used.get(name, 0) + own.get(name, 0) + asked <= quota.max[name])
@@ -200,13 +211,16 @@ class Book:
             if asked
         )
 
-    def _goes_first(self, other: RandomPod, node: str, pod: RandomPod) -> bool:
+    def _goes_first(self, other: RandomPod, node: str, pod: RandomPod, without: Collection[str] = ()) -> bool:
         """Whether a pod that the node is kept for stands before `pod`, for which it may be kept as well."""
         if self.quota(other) is self.quota(pod):
-            return other.priority >= pod.priority
-        own = self._waits_within_min(pod) if pod.key in self.nominated else self.within_min(pod)
+            if other.priority >= pod.priority or self.quota(pod) is None:
+                return other.priority >= pod.priority
+            return not self.within_min(pod, without) and self._waits_within_min(other, without)
+        nominated = pod.key in self.nominated
+        own = self._waits_within_min(pod, without) if nominated else self.within_min(pod, without)
         own |= self.quota(pod) is None and pod.priority > other.priority
-        theirs = self._waits_within_min(other)
+        theirs = self._waits_within_min(other, without)
         theirs |= self.quota(other) is None and other.priority > pod.priority
         if own != theirs:
             return theirs
@@ -221,7 +235,7 @@ class Book:
         """Whether the node's resources suffice beside those whom it is kept for."""
         left = self.free(node, without)
         for other, at in self._others(pod):
-            if reserved and at == node and self._goes_first(other, node, pod):
+            if reserved and at == node and self._goes_first(other, node, pod, without):
                 subtract(left, other.cost)
         return all(asked <= left.get(name, 0) for name, asked in pod.cost.items() if asked)
 
@@ -238,27 +252,27 @@ class Book:
         now = self.admitted(pod, reserved=False) and self.has_room(pod, node, reserved=False)
         return now and self.fits(pod, node)
 
-    def within_min(self, pod: RandomPod) -> bool:
-        own, _ = self.reserved(pod)
-        return self._within_min(pod, own)
+    def within_min(self, pod: RandomPod, without: Collection[str] = ()) -> bool:
+        return self._within_min(pod, self._ahead(pod), without)
 
-    def _waits_within_min(self, other: RandomPod) -> bool:
-        """Whether a nominated pod stays within min beside those of its quota that go before it."""
+    def _waits_within_min(self, other: RandomPod, without: Collection[str] = ()) -> bool:
+        """Whether a nominated pod stays within min beside those of its quota before it that do so, too."""
         own: dict[str, int] = {}
-        waiting = list(self.nominated)
-        place = (-other.priority, waiting.index(other.key))
-        for number, key in enumerate(waiting):
-            first = self.nominated[key][0]
-            before = (-first.priority, number) < place
-            if before and first.namespace == other.namespace and key not in self.bound:
-                add(own, first.cost)
-        return self._within_min(other, own)
+        waiting = [item for key, (item, _) in self.nominated.items() if key not in self.bound]
+        for item in sorted(waiting, key=lambda item: -item.priority):
+            if item.namespace == other.namespace:
+                within = self._within_min(item, own, without)
+                if item.key == other.key:
+                    return within
+                if within:
+                    add(own, item.cost)
+        return self._within_min(other, own, without)
 
-    def _within_min(self, pod: RandomPod, own: Amounts) -> bool:
+    def _within_min(self, pod: RandomPod, own: Amounts, without: Collection[str] = ()) -> bool:
         quota = self.quota(pod)
         if quota is None:
             return False
-        used, names = self.used(pod.namespace, self.leaving), self.relevant(quota)
+        used, names = self.used(pod.namespace, {*without, *self.leaving}), self.relevant(quota)
         return all(
             used.get(name, 0) + own.get(name, 0) + asked <= quota.min.get(name, 0)
             for name, asked in pod.cost.items()
