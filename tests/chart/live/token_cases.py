@@ -13,6 +13,7 @@ from tests.chart.live.token_objects import (
     BUDGETS,
     CLAIMS,
     CORE,
+    EVENTS,
     GROUPS,
     LEASES,
     METRICS,
@@ -28,6 +29,7 @@ from tests.chart.live.token_objects import (
     binding,
     budget,
     condition,
+    event,
     for_claim,
     group,
     own_budget,
@@ -245,6 +247,12 @@ SCHEDULER_REFUSED = {
         {"spec": {}},
         'cannot create resource "serviceaccounts/token"',
     ),
+    "what somebody's Event says": (
+        "PATCH",
+        f"{EVENTS.format('team')}/said",
+        {"note": "all is well"},
+        "field is immutable",
+    ),
     "a quota": (
         "PATCH",
         f"{QUOTAS.format('team')}/quota",
@@ -253,20 +261,7 @@ SCHEDULER_REFUSED = {
     ),
 }
 
-EVENT = (
-    "POST",
-    "/apis/events.k8s.io/v1/namespaces/kube-system/events",
-    {
-        "metadata": {"name": "e"},
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "reportingController": "somebody",
-        "reportingInstance": "else",
-        "action": "Said",
-        "reason": "Said",
-        "type": "Warning",
-        "regarding": {"kind": "Pod", "namespace": "kube-system", "name": "proxy"},
-    },
-)
+EVENT = ("POST", EVENTS.format("kube-system"), event("e", "proxy", "kube-system"))
 
 SCHEDULER_CARRIED_OUT = {
     "labels of members and ranks": patched(
@@ -357,6 +352,11 @@ SCHEDULER_CARRIED_OUT = {
     "all volumes, to read": ("GET", VOLUMES, None),
     "all ConfigMaps, to read": ("GET", "/api/v1/configmaps", None),
     "an Event about anything": EVENT,
+    "an owner of somebody's Event that does not exist, so that it is collected": (
+        "PATCH",
+        f"{EVENTS.format('team')}/said",
+        {"metadata": {"ownerReferences": [OWNER]}},
+    ),
 }
 
 ASKED = "the webhook writes PodGroups only in namespaces with muster.dev/gang=auto"
@@ -453,6 +453,8 @@ WEBHOOK_CARRIED_OUT = {
     ),
     "all pods, to read": ("GET", "/api/v1/pods", None),
     "all ConfigMaps, to read": ("GET", "/api/v1/configmaps", None),
+    "all Events, to read": ("GET", "/apis/events.k8s.io/v1/events", None),
+    "all Leases, to read": ("GET", "/apis/coordination.k8s.io/v1/leases", None),
     "its own key": ("GET", f"{CORE}/{NAMESPACE}/secrets/muster-webhook-certificate", None),
     "the reservations of any namespace": (
         "POST",

@@ -27,6 +27,7 @@ METRIC = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
 AUTO = {"muster.dev/gang": "auto"}
 SELECTED = "volume.kubernetes.io/selected-node"
 UID_LABEL = "muster.dev/pod-group-uid"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 
 def container(image: str = "example.com/app:1", **more: Any) -> Obj:
@@ -83,6 +84,19 @@ def binding(name: str, **meta: Any) -> Obj:
     return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **meta}, "target": target}
 
 
+def event(name: str, about: str, namespace: str) -> Obj:
+    return {
+        "metadata": {"name": name},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "somebody",
+        "reportingInstance": "else",
+        "action": "Said",
+        "reason": "Said",
+        "type": "Warning",
+        "regarding": {"kind": "Pod", "namespace": namespace, "name": about},
+    }
+
+
 def condition(kind: str, status: str = "False") -> Obj:
     return {"status": {"conditions": [{"type": kind, "status": status, "reason": "Said"}]}}
 
@@ -134,4 +148,5 @@ def fill(server: Server) -> None:
     make(maps, {"metadata": {"name": "g", "labels": {"sakkara.group": ""}}, "data": data})
     make(maps, {"metadata": {"name": "plain"}, "data": {"a": "b"}})
     make(BUDGETS.format("team"), budget("theirs", {"matchLabels": {"app": "web"}}), own_budget("1"))
+    make(EVENTS.format("team"), event("said", "p", "team"))
     make(f"{CORE}/team/secrets", {"metadata": {"name": "password"}})
