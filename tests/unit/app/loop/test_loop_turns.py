@@ -128,6 +128,7 @@ P = pod("p")
 REFUSED = Rejected(P, "muster-scheduler", "Unschedulable", "no room")
 PLACED = Placed(P, "n", "muster-scheduler", Bind("a", "p", "p", "n"))
 EVICTED = Evicted(P, P, "muster-scheduler", "m")
+RECLAIMED = Evicted(msgspec.structs.replace(P, namespace="b"), P, "muster-scheduler", "m")
 TOLD = Noticed("v1", "PodGroup", "a", "g", "g", "muster-scheduler", "Unschedulable", "no room")
 
 
@@ -136,8 +137,9 @@ TOLD = Noticed("v1", "PodGroup", "a", "g", "g", "muster-scheduler", "Unschedulab
     [
         pytest.param([REFUSED], True, id="a pod that is refused"),
         pytest.param([REFUSED, REFUSED, TOLD], True, id="a gang that is refused"),
-        pytest.param([REFUSED, *[EVICTED] * 3], False, id="a pod that evicts others"),
-        pytest.param([REFUSED, EVICTED], True, id="a pod that evicts one other after a long time"),
+        pytest.param([REFUSED, *[RECLAIMED] * 3], False, id="a pod that takes back what others lent"),
+        pytest.param([REFUSED, RECLAIMED], True, id="a pod that takes back little after a long time"),
+        pytest.param([REFUSED, *[EVICTED] * 3], True, id="a pod that evicts pods of its own team"),
         pytest.param([PLACED] * 60, False, id="a gang that is placed"),
         pytest.param([PLACED], True, id="a pod that is placed after a long time"),
         pytest.param([TOLD], False, id="no pod"),
