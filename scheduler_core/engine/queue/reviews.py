@@ -61,6 +61,8 @@ class WaitingReviews:
         self._decide = decide
         self.version = 0
         self._tried: deque[_Tried] = deque()
+        # The last attempts of units that were woken since, by key: put back untried, they wait as before.
+        self._woken: dict[str, _Tried] = {}
 
     def __len__(self) -> int:
         """The number of entries, of units that wait no longer included."""
@@ -96,7 +98,12 @@ class WaitingReviews:
         """Record a failed attempt of a unit that now waits for an event."""
         self._tried.append(_Tried(unit, unit.failures, now, self.version))
         if len(self._tried) > 2 * len(self._queue.units) + _FEW:
-            self._tried = deque(filter(_waits, self._tried))
+            every, self._tried = self._tried, deque()
+            for item in every:
+                if _waits(item):
+                    self._tried.append(item)
+                else:
+                    self._set_aside(item)
 
     def due(self, after: float = REVIEW_AFTER_SECONDS) -> float | None:
         """When the next review is due; None if all units were tried on the current cluster."""
@@ -120,15 +127,35 @@ class WaitingReviews:
                 run.trials = trials
         return decisions
 
+    def _set_aside(self, tried: _Tried) -> None:
+        """Keep an attempt of a unit that waits no longer, if it is the last one."""
+        if _is_last(tried):
+            self._woken[tried.unit.key] = tried
+
+    def _take_back(self) -> None:
+        """Count the units again that were woken and wait as before."""
+        for key, item in list(self._woken.items()):
+            if _waits(item) or not _is_last(item):
+                del self._woken[key]
+            if _waits(item):
+                self._tried.appendleft(item)
+
     def _oldest(self) -> _Tried | None:
+        if self._woken and not self._queue.has_active():
+            self._take_back()
         while self._tried and not _waits(self._tried[0]):
-            self._tried.popleft()
+            self._set_aside(self._tried.popleft())
         # Attempts are ordered by version: if the first is current, all are.
         stale = self._tried and self._tried[0].version != self.version
         return self._tried[0] if stale else None
 
 
+def _is_last(tried: _Tried) -> bool:
+    """Whether this was the last attempt of the unit, which has not left."""
+    return bool(tried.unit.pods) and tried.unit.failures == tried.number
+
+
 def _waits(tried: _Tried) -> bool:
     """Whether this was the unit's last attempt, and the unit waits for an event."""
     unit = tried.unit
-    return unit.part is Part.UNSCHEDULABLE and unit.entry >= 0 and unit.failures == tried.number
+    return unit.part is Part.UNSCHEDULABLE and unit.entry >= 0 and _is_last(tried)

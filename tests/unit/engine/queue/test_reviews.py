@@ -157,6 +157,19 @@ def test_a_node_that_is_nominated_anew_is_news_even_where_the_api_names_it_alrea
     assert made.scheduler.reviews.due() is not None, "nobody told of it but the nominations themselves"
 
 
+def test_one_that_was_woken_and_put_back_untried_is_reviewed_as_before() -> None:
+    made = busy()
+    queue, reviews = made.scheduler.queue, made.scheduler.reviews
+    (unit,) = queue.units.values()
+    grow(made)
+    entered = unit.entry
+    queue.activate(unit, made.now + LATER)
+    assert reviews.due() is None, "it is about to be tried"
+    unit.part, unit.entry = Part.UNSCHEDULABLE, entered
+    queue.pop(made.now)
+    assert look(made, LATER)["big"].startswith("0/3 nodes are available: 3 Insufficient cpu.")
+
+
 def test_entries_of_units_that_wait_no_more_do_not_pile_up() -> None:
     made = busy()
     for _ in range(500):
