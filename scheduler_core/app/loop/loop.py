@@ -67,7 +67,7 @@ class Loop:
 
     `may_decide` is called before every batch: a leader that no longer leads for certain decides nothing.
     `heartbeat`, `lag` and `schedule.stuck` show the progress to other threads. `wall` is the clock of
-    decisions, `monotonic` that of turns.
+    decisions, `monotonic` that of turns, `processor` that of what attempts cost on a machine of any load.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Loop:
         may_decide: Callable[[], bool] = lambda: True,
         wall: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.perf_counter,
+        processor: Callable[[], float] = time.thread_time,
     ) -> None:
         self.scheduler = scheduler
         self.inbox: queue.SimpleQueue[Inbox] = queue.SimpleQueue()
@@ -92,6 +93,7 @@ class Loop:
         self._may_decide = may_decide
         self._wall = wall
         self._monotonic = monotonic
+        self._processor = processor
         self._turns = TurnTimer(self.heartbeat, metrics.slow_turns.inc, monotonic)
         self._batch_delay = BatchDelay()
         # The number of items in the last turn, and whether the time limit left items in the inbox.
@@ -167,7 +169,9 @@ class Loop:
             began = self._monotonic()
             if began >= until:
                 return
+            used = self._processor()
             decisions = self.scheduler.step(now, 1)
+            used = self._processor() - used
             self.heartbeat.beats += 1
             self._turns.decisions += 1
             if decisions:
@@ -175,7 +179,7 @@ class Loop:
                 self.schedule.worked(_QUEUE)
                 seconds = self._monotonic() - began
                 self._metrics.decided(decisions, seconds)
-                if self._used_up(decisions, seconds, now):
+                if self._used_up(decisions, used, now):
                     until = start + VAIN_SECONDS
                 for decision in decisions:
                     dispatcher.submit(decision, self._timing(decision, now, seconds))

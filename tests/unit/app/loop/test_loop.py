@@ -84,6 +84,7 @@ class Rig:
             may_decide=lambda: self.leads,
             wall=lambda: self.now,
             monotonic=lambda: self.now,
+            processor=lambda: self.now,
         )
         self.carried = self.loop.dispatcher = Carried()
 

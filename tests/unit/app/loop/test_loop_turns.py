@@ -41,6 +41,7 @@ class Timed:
             self.metrics,
             wall=lambda: self.now,
             monotonic=lambda: self.now,
+            processor=lambda: self.now,
         )
         self.carried = self.loop.dispatcher = Carried()
         self.put(seen(NODES, node("one")), Event("SYNCED", NODES), Event("SYNCED", PODS))
