@@ -419,9 +419,9 @@ class EventNotifier:
         placed = placed_events(decisions)
         if placed:
             self.tell(with_borrowing_events(self._state, placed), now)
-        self.tell(eviction_events(self._state, decisions, before), now)
-        overtaken = overtaken_events(self._state, decisions)
-        self.tell(filter(self._is_heard, overtaken), now)
+        if self._queue.has_waiting_units:
+            self.tell(eviction_events(self._state, decisions, before), now)
+            self.tell(filter(self._is_heard, overtaken_events(self._state, decisions)), now)
 
     def _is_heard(self, event: ClusterEvent) -> bool:
         """Whether units wait that are more important than the event's pod; without a quota, as important."""

@@ -293,7 +293,6 @@ class Scheduler:
 
     def _decide(self, unit: QueuedUnit, now: float) -> list[Decision]:
         """Try a popped unit, and wake the units that the decisions may help."""
-        self.state.table.share_out()
         before = {uid for uid in unit.pods if self.state.nominations.node_of(uid)}
         decisions = self.kept_nodes.schedule(unit, now, partial(self.asking.decide, schedule=self._schedule))
         given = assigned_nodes(decisions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -15,10 +15,8 @@ from scheduler_core.model.selectors import (
     Selector,
     parse_selector,
     selector_size,
+    too_many_selected,
 )
-
-# Requirements and values of a budget's selector: budgets select by one or two labels.
-MOST_SELECTED: Final = 1000
 
 
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -78,10 +76,12 @@ def _budget_from(wire: _PdbWire) -> PodDisruptionBudget:
         group=owner.name if owner is not None else "",
         values=values,
     )
-    if values > MOST_SELECTED:
-        text = f"has {values} requirements and values, at most {MOST_SELECTED} are read"
-        return protecting_all(budget, f"PodDisruptionBudget {budget.key}: spec.selector: {text}")
-    return budget
+    problem = too_many_selected(values)
+    return (
+        protecting_all(budget, f"PodDisruptionBudget {budget.key}: spec.selector: {problem}")
+        if problem
+        else budget
+    )
 
 
 def protecting_all(budget: PodDisruptionBudget, problem: str) -> PodDisruptionBudget:

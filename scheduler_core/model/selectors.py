@@ -17,6 +17,8 @@ GT: Final = "Gt"
 LT: Final = "Lt"
 _LABEL_OPERATORS: Final = frozenset({IN, NOT_IN, EXISTS, NOT_EXISTS})
 _NODE_OPERATORS: Final = _LABEL_OPERATORS | {GT, LT}
+# Requirements and values of the selector of a budget or claim: these select by a few labels.
+MOST_SELECTED: Final = 1000
 
 
 class Requirement(msgspec.Struct, frozen=True):
@@ -118,6 +120,13 @@ def count_values(requirements: Iterable[Requirement]) -> int:
 def selector_size(selector: Selector) -> int:
     """How many requirements and values a selector has."""
     return len(selector.requirements) + count_values(selector.requirements)
+
+
+def too_many_selected(size: int) -> str:
+    """Why a selector of this size (`selector_size`) of a budget or claim is not read; empty if it is."""
+    if size <= MOST_SELECTED:
+        return ""
+    return f"has {size} requirements and values, at most {MOST_SELECTED} are read"
 
 
 def parse_requirement(wire: ExpressionWire, path: str, *, node: bool = False) -> Requirement:

@@ -32,10 +32,9 @@ from scheduler_core.model.selectors import (
     parse_node_selector,
     parse_selector,
     selector_size,
+    too_many_selected,
 )
 
-# Requirements and values of a claim's selector: claims select by a few labels.
-MOST_SELECTED: Final = 1000
 STORAGE: Final = "storage"
 FILESYSTEM: Final = "Filesystem"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
@@ -277,10 +276,12 @@ def _claim_from(wire: _ClaimWire) -> PersistentVolumeClaim:
         owner=meta.controller.uid if meta.controller else "",
         values=values,
     )
-    if values > MOST_SELECTED:
-        text = f"has {values} requirements and values, at most {MOST_SELECTED} are read"
-        return selecting_nothing(claim, f"PersistentVolumeClaim {claim.key}: spec.selector: {text}")
-    return claim
+    problem = too_many_selected(values)
+    return (
+        selecting_nothing(claim, f"PersistentVolumeClaim {claim.key}: spec.selector: {problem}")
+        if problem
+        else claim
+    )
 
 
 def selecting_nothing(claim: PersistentVolumeClaim, problem: str) -> PersistentVolumeClaim:

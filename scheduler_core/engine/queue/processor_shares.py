@@ -28,24 +28,19 @@ class ProcessorShares:
     """Seconds that failed attempts took, by namespace. Times are the caller's `now`.
 
     The engine measures no time: whoever runs it tells what attempts took. Where nobody does, the order of
-    attempts depends on pods and quotas alone.
+    attempts depends on pods and quotas alone. `used_up`: the namespaces that others may go before; read only.
     """
 
     def __init__(self) -> None:
         self._spent: dict[str, _Spent] = {}
-        # Namespaces that used up their share, until all of it has come back.
-        self._over: set[str] = set()
-
-    def __bool__(self) -> bool:
-        """Whether any namespace used up its share."""
-        return bool(self._over)
+        self.used_up: set[str] = set()
 
     def spend(self, namespace: str, seconds: float, now: float) -> None:
         """Count the time of an attempt that placed and evicted nothing, or took long for it."""
         total = self.spent(namespace, now) + seconds
         self._spent[namespace] = _Spent(min(total, MOST_SECONDS), now)
         if total >= LIMIT_SECONDS:
-            self._over.add(namespace)
+            self.used_up.add(namespace)
 
     def spent(self, namespace: str, now: float) -> float:
         """The seconds that a namespace used and has not got back."""
@@ -59,9 +54,9 @@ class ProcessorShares:
                 self._spent[namespace] = spent._replace(at=now)
             return left
         del self._spent[namespace]
-        self._over.discard(namespace)
+        self.used_up.discard(namespace)
         return 0.0
 
     def over(self, namespace: str, now: float) -> bool:
         """Whether others go before a namespace."""
-        return namespace in self._over and self.spent(namespace, now) > 0
+        return namespace in self.used_up and self.spent(namespace, now) > 0

@@ -134,11 +134,13 @@ class WaitingReviews:
 
     def _take_back(self) -> None:
         """Count the units again that were woken and wait as before."""
-        for key, item in list(self._woken.items()):
-            if _waits(item) or not _is_last(item):
-                del self._woken[key]
-            if _waits(item):
-                self._tried.appendleft(item)
+        back = [item for item in self._woken.values() if _waits(item)]
+        over = {item.unit.key for item in self._woken.values() if not _is_last(item)}
+        for key in over.union(item.unit.key for item in back):
+            del self._woken[key]
+        if back:
+            # In the order of versions, as `_oldest` relies on.
+            self._tried = deque(sorted([*back, *self._tried], key=lambda item: item.version))
 
     def _oldest(self) -> _Tried | None:
         if self._woken and not self._queue.has_active():

@@ -241,7 +241,8 @@ class SchedulingQueue:
         self.flush(now)
         if self._places is not None:
             self._places.advance(now)
-        while (found := self._next(now)) is not None:
+        in_order = not (self._aside or self.shares.used_up)
+        while (found := self._active.pop() if in_order else self._next(now)) is not None:
             _, entry, key = found
             unit = self.units.get(key)
             if unit is not None and unit.entry == entry and self._is_worth_trying(unit, now):
@@ -254,8 +255,6 @@ class SchedulingQueue:
 
     def _next(self, now: float) -> Entry | None:
         """Remove and return the next entry; those of units that others go before come last."""
-        if not self._aside and not self.shares:
-            return self._active.pop()
         for namespace in [name for name in self._aside if not self.shares.over(name, now)]:
             lane = self._aside.pop(namespace)
             while (found := lane.pop()) is not None:

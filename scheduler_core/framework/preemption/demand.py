@@ -243,6 +243,7 @@ def available(state: ClusterState, pod: Pod) -> Bool:
     Without those of lost nodes: nobody would end them, so they would be evicted in vain.
     """
     state.rank_members()
+    state.table.share_out()
     table, size = state.table, state.table.size
     available: Bool = table.alive[:size] & ~table.ending[:size] & state.nodes.ends_pods[table.slot[:size]]
     ref = group_of(pod)

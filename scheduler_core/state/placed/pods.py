@@ -71,7 +71,9 @@ class PodTable:
         self.since: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
         self.saved: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
         self.checkpoints = False
-        # Namespaces (ids) in which `since` has to be shared out anew.
+        # Namespaces (ids) of which some pod told of a checkpoint, and those in which `since` has to be shared
+        # out anew.
+        self._sharing: set[int] = set()
         self._unshared: set[int] = set()
         self.lasts: Float = np.full(capacity, np.inf, dtype=np.float64)  # [capacity]
         self.namespace: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
@@ -114,14 +116,15 @@ class PodTable:
         cells, saved = self._cells, checkpointed_at(pod.annotations)
         if saved is not None:
             self.checkpoints = True
-        if self.checkpoints:
+            self._sharing.add(cells.namespace[row])
+        if cells.namespace[row] in self._sharing:
             self._unshared.add(cells.namespace[row])
-        cells.start[row], cells.saved[row] = start, max(start, start if saved is None else saved)
+        cells.start[row], cells.saved[row] = start, start if saved is None else max(start, saved)
         # The work of one that ends late is lost anyhow: it goes before others that mean as much.
         cells.since[row] = _AFTER_ALL if cells.late[row] else start
 
     def share_out(self) -> None:
-        """Bring `since` up to date in namespaces whose pods changed, if any pod tells of a checkpoint."""
+        """Bring `since` up to date before victims are chosen, where pods tell of checkpoints and changed."""
         for namespace in self._unshared:
             rows = np.flatnonzero((self.namespace[: self.size] == namespace) & self.alive[: self.size])
             rows = rows[~self.late[rows]]
@@ -226,7 +229,7 @@ class PodTable:
         self.levels.remove(self._cells.namespace[row], self._cells.priority[row])
         self.grid.touch(row, int(self.slot[row]))
         self._free[row] = None
-        if self.checkpoints:
+        if self._cells.namespace[row] in self._sharing:
             self._unshared.add(self._cells.namespace[row])
 
     def removal_order(self, chosen: Bool) -> NDArray[np.int64]:

@@ -37,7 +37,7 @@ def test_a_clock_that_was_set_back_gives_all_back_in_the_time_that_it_takes() ->
     shares = ProcessorShares()
     shares.spend("a", LIMIT_SECONDS, 1000.0)
     assert [shares.over("a", now) for now in (400.0, 400.9, 401.1)] == [True, True, False]
-    assert not shares
+    assert not shares.used_up
 
 
 def test_others_go_first_whatever_their_age_and_priority() -> None:

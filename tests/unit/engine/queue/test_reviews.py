@@ -170,6 +170,24 @@ def test_one_that_was_woken_and_put_back_untried_is_reviewed_as_before() -> None
     assert look(made, LATER)["big"].startswith("0/3 nodes are available: 3 Insufficient cpu.")
 
 
+def test_units_that_were_put_back_are_reviewed_in_the_order_of_their_attempts() -> None:
+    made = busy("first")
+    queue, reviews = made.scheduler.queue, made.scheduler.reviews
+    grow(made)
+    made.put(make_pod("a/second").uid("second").requests(cpu=9))
+    assert "second" in rejected(made.step())
+    first, second = queue.units["a/first"], queue.units["a/second"]
+    entered = {unit.key: unit.entry for unit in (first, second)}
+    for unit in (first, second):
+        queue.activate(unit, made.now + LATER)
+    assert reviews.due() is None, "both are about to be tried"
+    for unit in (second, first):
+        unit.part, unit.entry = Part.UNSCHEDULABLE, entered[unit.key]
+    queue.pop(made.now)
+    assert list(look(made, LATER)) == ["first"], "the other one was tried on the present cluster"
+    assert look(made, LATER) == {}
+
+
 def test_entries_of_units_that_wait_no_more_do_not_pile_up() -> None:
     made = busy()
     for _ in range(500):
