@@ -14,7 +14,7 @@ from tests.support.every import every_seed
 from tests.support.fragmented_worlds import Asked, Fragmented, fragmented, played
 from tests.support.searches import cases
 
-WORLDS = cases(1600, "MUSTER_WORLDS_TOLD_OTHERWISE", least=40)
+WORLDS = cases(800, "MUSTER_WORLDS_TOLD_OTHERWISE", least=40)
 Raw = dict[str, Any]
 
 
