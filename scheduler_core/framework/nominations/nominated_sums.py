@@ -32,13 +32,15 @@ def nominated_requests(
     guaranteed: bool = False,
     without_kept: bool = False,
     without_waiting: bool = False,
+    in_order: bool = False,
 ) -> tuple[dict[str, int], dict[str, int]]:
     """(own quota, all quotas): what nominated pods that take precedence will use.
 
     Of its own quota, those after it that stay within its min count, too, unless the pod does so as well.
     `beside` is further use of the pod's quota, by pods that do not take precedence. `guaranteed` treats the
     pod as within its min. With `without_kept`, pods for which nodes are merely kept do not count; with
-    `without_waiting`, pods that wait for leaving pods (`waiting_nominations`).
+    `without_waiting`, pods that wait for leaving pods (`waiting_nominations`). With this or `in_order`,
+    of those that wait for nobody only the earlier ones count for one that waits for nobody either.
     """
     own = own_nominated(state, pod, without_kept=without_kept, without_waiting=without_waiting)
     if len(state.nominations) and not (guaranteed or stays_within_min(state, pod, own)):
@@ -48,7 +50,13 @@ def nominated_requests(
     shift(own, beside)
     total = dict(own)
     others, by_namespace = _of_others(
-        state, pod, own, guaranteed=guaranteed, without_kept=without_kept, without_waiting=without_waiting
+        state,
+        pod,
+        own,
+        guaranteed=guaranteed,
+        without_kept=without_kept,
+        without_waiting=without_waiting,
+        in_order=in_order,
     )
     shift(total, others)
     shift(total, by_namespace.get(pod.namespace, _NOTHING), -1)
@@ -56,7 +64,12 @@ def nominated_requests(
 
 
 def nominated_by_quota(
-    state: ClusterState, pod: Pod, *, guaranteed: bool = False, without_waiting: bool = False
+    state: ClusterState,
+    pod: Pod,
+    *,
+    guaranteed: bool = False,
+    without_waiting: bool = False,
+    in_order: bool = False,
 ) -> Mapping[str, ResourceList]:
     """What nominated pods that take precedence will use, by namespace; for groups of quotas alone.
 
@@ -65,7 +78,9 @@ def nominated_by_quota(
     if not state.ledger.tree or not len(state.nominations):
         return _NO_QUOTAS
     own = own_nominated(state, pod, without_waiting=without_waiting)
-    return _of_others(state, pod, own, guaranteed=guaranteed, without_waiting=without_waiting)[1]
+    return _of_others(
+        state, pod, own, guaranteed=guaranteed, without_waiting=without_waiting, in_order=in_order
+    )[1]
 
 
 def _of_others(
@@ -76,23 +91,28 @@ def _of_others(
     guaranteed: bool,
     without_kept: bool = False,
     without_waiting: bool = False,
+    in_order: bool = False,
 ) -> tuple[ResourceList, Mapping[str, ResourceList]]:
     """`nominated_of_quotas` as they count against a pod; `own` are the nominated pods of its quota."""
     guaranteed = guaranteed or stays_within_min(state, pod, own)
     without_kept = without_kept or guaranteed or _evicted_for_it(state, pod)
     itself = state.nominations.get(pod.uid)
     ready = itself is not None and not itself.kept and pod.uid not in waiting_nominations(state).uids
-    if without_waiting and itself is not None and ready:
-        return _ready_before(state, itself, without_kept=without_kept, guaranteed=guaranteed)
+    if (without_waiting or in_order) and itself is not None and ready:
+        return _before_ready(
+            state, itself, without_kept=without_kept, guaranteed=guaranteed, without_waiting=without_waiting
+        )
     return nominated_of_quotas(
         state, without_kept=without_kept, guaranteed=guaranteed, without_waiting=without_waiting
     )
 
 
-def _ready_before(
-    state: ClusterState, itself: Nomination, *, without_kept: bool, guaranteed: bool
+def _before_ready(
+    state: ClusterState, itself: Nomination, *, without_kept: bool, guaranteed: bool, without_waiting: bool
 ) -> tuple[ResourceList, Mapping[str, ResourceList]]:
     """`nominated_of_quotas` for one that does not wait: of the others that do not, those before it in order.
+
+    Of those that wait, none or all.
 
     Pods of several quotas that might all start now would else all wait for each other. Those within the min
     of their quotas come before all that would borrow.
@@ -101,9 +121,11 @@ def _ready_before(
     amounts: dict[str, dict[str, int]] = {}
     for item in state.nominations.waiting(lambda rights: not (without_kept and rights.kept)):
         before = item.rank < itself.rank or (not guaranteed and _is_covered(state, item))
-        if before and item.pod.uid not in waiting:
+        if not without_waiting if item.pod.uid in waiting else before:
             shift(amounts.setdefault(item.pod.namespace, {}), charged(item.charge))
-    return _counted(state, _by_namespace(state, without_kept=without_kept), amounts, guaranteed, now=True)
+    return _counted(
+        state, _by_namespace(state, without_kept=without_kept), amounts, guaranteed, now=without_waiting
+    )
 
 
 def _is_covered(state: ClusterState, nominee: Nomination) -> bool:

@@ -89,13 +89,16 @@ def refusal_of_charge(
     Nominated pods that wait for leaving pods need to fit afterwards only (`room_beside_waiting`).
     """
     refusal = _refusal(state, pod, charge, after_leaving=after_leaving, beyond_max=beyond_max)
-    if refusal is None or after_leaving or waiting_nominations(state) is NOBODY_LEAVES:
+    if refusal is None or after_leaving:
         return refusal
-    # What nominated pods will need once others are gone is not needed now.
+    if waiting_nominations(state) is NOBODY_LEAVES and state.nominations.get(pod.uid) is None:
+        return refusal
+    # What nominated pods will need once others are gone is not needed now. Of those that wait for nobody the
+    # first in order starts: where a pod took the room of one of them, they would else refuse each other.
     now = _refusal(state, pod, charge, beyond_max=beyond_max, without_waiting=True)
     if now is not None:
         return now
-    if _refusal(state, pod, charge, after_leaving=True, beyond_max=beyond_max) is not None:
+    if _refusal(state, pod, charge, after_leaving=True, beyond_max=beyond_max, in_order=True) is not None:
         return refusal
     return refusal if delays_by_quota(state, pod, charge) else None
 
@@ -108,12 +111,13 @@ def _refusal(
     after_leaving: bool = False,
     beyond_max: bool = False,
     without_waiting: bool = False,
+    in_order: bool = False,
 ) -> Refusal | None:
     own, total = _NONE, _NONE
     by_quota: Mapping[str, ResourceList] = {}
     if len(state.nominations):
-        own, total = nominated_requests(state, pod, without_waiting=without_waiting)
-        by_quota = nominated_by_quota(state, pod, without_waiting=without_waiting)
+        own, total = nominated_requests(state, pod, without_waiting=without_waiting, in_order=in_order)
+        by_quota = nominated_by_quota(state, pod, without_waiting=without_waiting, in_order=in_order)
     held = held_against(state, pod)
     return admit_charge(
         state.ledger,
