@@ -65,8 +65,15 @@ class QueueingHints:
         self._helped: tuple[WaitingClass, ClusterEvent] | None = None
         self._then = (0, 0, 0)
 
-    def wake(self, state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> Wake:
-        """Whether an event may help any pod of a waiting unit (kube-scheduler's isPodWorthRequeuing).
+    def wake(
+        self,
+        state: ClusterState,
+        unit: QueuedUnit,
+        event: ClusterEvent,
+        plugins: frozenset[str] | None = None,
+    ) -> Wake:
+        """Whether an event may help any pod of a waiting unit (kube-scheduler's isPodWorthRequeuing), by the
+        hints of some of the plugins that rejected it; None: of all.
 
         The same class is asked again when its unit is popped, mostly on the same state; that answer is
         cached.
@@ -76,33 +83,37 @@ class QueueingHints:
         helped = self._helped
         if helped is not None and helped[0] is found and helped[1] is event and self._then == now:
             return Wake.WHILE_SO
-        answer = self._wake(state, unit, event)
+        answer = self._wake(state, unit, event, unit.plugins if plugins is None else plugins)
         if answer is Wake.WHILE_SO and found is not None:
             self._helped, self._then = (found, event), now
         return answer
 
-    def _wake(self, state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> Wake:
+    def _wake(
+        self, state: ClusterState, unit: QueuedUnit, event: ClusterEvent, plugins: frozenset[str]
+    ) -> Wake:
         asked = unit.distinct()
         # A nominated member waits for pods to be gone: that one begins to leave tells it nothing of its own.
         if unit.gang and len(state.nominations) and event.what is not EventKind.POD_LEAVING:
             asked = [*asked, *_waiting_for_nodes(state, unit, event)]
         found = Wake.NO
         for pod in asked:
-            answer = self._accept(state, unit.plugins, pod, event)
-            if answer is Wake.YES:
-                found = answer
+            found = self._accept(state, plugins, pod, event, found)
+            if found is Wake.YES:
                 break
-            found = found if answer is Wake.NO else answer
         if found is not Wake.NO and unit.gang and has_no_chance(state, unit):
             return Wake.NO
         return found
 
-    def _accept(self, state: ClusterState, refused_by: frozenset[str], pod: Pod, event: ClusterEvent) -> Wake:
-        """Whether an event may help a pod that these plugins rejected."""
-        found = Wake.NO
+    def _accept(
+        self, state: ClusterState, plugins: frozenset[str], pod: Pod, event: ClusterEvent, found: Wake
+    ) -> Wake:
+        """Whether an event may help a unit by one more of its pods; `found` says so of the pods before."""
         for name, hint in self._asked(pod.scheduler_name, event.what):
-            if name in refused_by and (hint is None or _accepts(hint, state, pod, event)):
-                if not isinstance(hint, StandingHint):
+            standing = isinstance(hint, StandingHint)
+            if name not in plugins or (standing and found is Wake.WHILE_SO):
+                continue
+            if hint is None or _accepts(hint, state, pod, event):
+                if not standing:
                     return Wake.YES
                 found = Wake.WHILE_SO
         return found

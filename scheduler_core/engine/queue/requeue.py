@@ -38,15 +38,18 @@ class Wake(Enum):
     YES = 2
 
 
-Wakes = Callable[[QueuedUnit, ClusterEvent], Wake]
+# Asked about a unit, an event, and the plugins whose hints count: those that rejected the unit, or some of
+# them.
+Wakes = Callable[[QueuedUnit, ClusterEvent, frozenset[str]], Wake]
 
 
 class ClassRequeuer:
     """Moves representatives of waiting classes to the active queue.
 
-    `wakes` tells whether an event may help a unit, `order` gives a unit's sort key. `activate` requeues a
-    unit with a cause, `put_back` returns it to the unschedulable part. `class_of` finds the class of a
-    waiting pod by uid, `unit_of` a unit by key. `places`: the order among namespaces, None for the sort key.
+    `wakes` tells whether an event may help a unit, by the hints of some plugins; `order` gives a unit's sort
+    key. `activate` requeues a unit with a cause, `put_back` returns it to the unschedulable part. `class_of`
+    finds the class of a waiting pod by uid, `unit_of` a unit by key. `places`: the order among namespaces,
+    None for the sort key.
     """
 
     def __init__(
@@ -158,12 +161,8 @@ class ClassRequeuer:
         """
         self._number += 1
         self.waiting.finish_backoffs(now)
-        asked: dict[int, WaitingClass] = {}
-        for concern in concerns or ():
-            if concern.reach != NOBODY:
-                asked.update((found.row, found) for found in self._reached(concern))
         woken = [*others, *self._members(event, concerns or ())]
-        woken += self._opened(self.waiting.all() if concerns is None else asked.values(), event, now)
+        woken += self._opened(self._asked(concerns), event, now)
         # In the order in which they began to wait.
         woken.sort(key=lambda unit: unit.entry)
         for unit in woken:
@@ -185,6 +184,21 @@ class ClassRequeuer:
                 if self._helps(unit, event):
                     yield unit
 
+    def _asked(self, concerns: Collection[Concern] | None) -> Iterable[tuple[WaitingClass, frozenset[str]]]:
+        """The classes that an event can concern, each with the plugins whose hints are asked about it.
+
+        The hints of other plugins cannot accept the event, or speak of room, which finds its classes itself.
+        """
+        if concerns is None:
+            return ((found, found.plugins) for found in self.waiting.all())
+        asked: dict[int, tuple[WaitingClass, frozenset[str]]] = {}
+        for concern in concerns:
+            names = frozenset({concern.plugin})
+            for found in self._reached(concern) if concern.reach != NOBODY else ():
+                known = asked.get(found.row)
+                asked[found.row] = found, names if known is None else known[1] | names
+        return asked.values()
+
     def _reached(self, concern: Concern) -> Iterable[WaitingClass]:
         reach, name = concern.reach, concern.plugin
         if reach.everybody:
@@ -200,12 +214,14 @@ class ClassRequeuer:
             if nominated is not None and name in nominated.plugins:
                 yield nominated
 
-    def _opened(self, classes: Iterable[WaitingClass], event: ClusterEvent, now: float) -> list[QueuedUnit]:
+    def _opened(
+        self, classes: Iterable[tuple[WaitingClass, frozenset[str]]], event: ClusterEvent, now: float
+    ) -> list[QueuedUnit]:
         woken = []
-        for found in classes:
+        for found, plugins in classes:
             if found.is_empty or found.is_unconditional:
                 continue
-            wake = self._wakes(found.sample(), event)
+            wake = self._wakes(found.sample(), event, plugins)
             if wake is Wake.NO:
                 continue
             found.open(event if wake is Wake.WHILE_SO else None)
@@ -230,7 +246,7 @@ class ClassRequeuer:
         self.waiting.update_place(found)
 
     def _helps(self, unit: QueuedUnit, event: ClusterEvent) -> bool:
-        return self._wakes(unit, event) is not Wake.NO
+        return self._wakes(unit, event, unit.plugins) is not Wake.NO
 
     # One after the other
 

@@ -337,7 +337,9 @@ class SchedulingQueue:
         """
         cause = event.cause
         gates = self._gates if concerns is None else {concern.plugin for concern in concerns}
-        opened = [unit for unit in self._gates.of(gates) if self._wakes(unit, event) is not Wake.NO]
+        opened = [
+            unit for unit in self._gates.of(gates) if self._wakes(unit, event, unit.plugins) is not Wake.NO
+        ]
         return self.classes.tell(event, concerns, now, cause, opened)
 
     def is_refused_by(self, plugin: str) -> bool:

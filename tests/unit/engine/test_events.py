@@ -20,7 +20,7 @@ from scheduler_core.engine.events import (
 from scheduler_core.engine.queue.requeue import Wake
 from scheduler_core.engine.queue.unit import QueuedUnit
 from scheduler_core.framework.profile import Profile
-from scheduler_core.framework.queueing.hints import Hint, Reach
+from scheduler_core.framework.queueing.hints import Hint, Reach, StandingHint
 from scheduler_core.framework.queueing.obstacles import NOMINATED_PODS, PREEMPTION, WITHIN_MIN
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model.pods.pod import Pod
@@ -131,6 +131,31 @@ def test_a_plugin_listens_as_the_profile_of_the_pod_says() -> None:
         for event in (QUOTA, NODE, ClusterEvent(EventKind.GROUP))
     ]
     assert ["One" in plugins for plugins in told] == [True, True, False]
+
+
+def never(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    raise AssertionError("nobody asks it")
+
+
+def test_only_the_hints_that_an_event_can_concern_are_asked() -> None:
+    hints: dict[str, dict[EventKind, Hint | None]] = {"One": {Q: None}, "Two": {Q: never}}
+    listeners, state = QueueingHints([listening(hints)]), GangScheduler().state
+    assert listeners.wake(state, unit_of("p", refused_by="One Two"), QUOTA, frozenset({"One"})) is Wake.YES
+
+
+def test_once_one_member_may_be_helped_no_other_is_asked_the_same() -> None:
+    asked: list[str] = []
+
+    def may(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+        asked.append(pod.name)
+        return True
+
+    unit = QueuedUnit("a/g PodGroup", 0.0, gang=True)
+    unit.pods = {name: member(name).priority(rank).obj() for rank, name in enumerate(("m0", "m1", "m2"))}
+    unit.plugins = frozenset({"One"})
+    listeners = QueueingHints([listening({"One": {Q: StandingHint(may)}}, "muster-scheduler")])
+    assert listeners.wake(GangScheduler().state, unit, QUOTA) is Wake.WHILE_SO
+    assert len(asked) == 1
 
 
 # Members whose nodes are the matter, though their kind is asked by another pod

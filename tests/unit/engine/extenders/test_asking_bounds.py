@@ -108,9 +108,15 @@ def test_who_is_to_be_tried_in_any_case_is_not_looked_at_for_every_event(
     looked: list[QueuedUnit] = []
     wake = QueueingHints.wake
 
-    def counted(hints: QueueingHints, state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> Wake:
+    def counted(
+        hints: QueueingHints,
+        state: ClusterState,
+        unit: QueuedUnit,
+        event: ClusterEvent,
+        plugins: frozenset[str] | None = None,
+    ) -> Wake:
         looked.append(unit)
-        return wake(hints, state, unit, event)
+        return wake(hints, state, unit, event, plugins)
 
     monkeypatch.setattr(QueueingHints, "wake", counted)
     made = Extended([9])

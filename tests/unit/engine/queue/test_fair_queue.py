@@ -34,7 +34,7 @@ def static_key(unit: Any) -> tuple[Any, ...]:
 
 
 def queue_of(state: ClusterState) -> SchedulingQueue:
-    return SchedulingQueue(static_key, lambda unit: "", lambda unit, event: Wake.NO, places=FairPlaces(state))
+    return SchedulingQueue(static_key, lambda unit: "", lambda *_: Wake.NO, places=FairPlaces(state))
 
 
 def rule(ledger: QuotaLedger, unit: QueuedUnit) -> tuple[Any, ...]:

@@ -36,8 +36,8 @@ class Setting:
             self.wakes,
         )
 
-    def wakes(self, unit: QueuedUnit, event: ClusterEvent) -> Wake:
-        return Wake.YES if unit.plugins & {"Quota" if event is QUOTA else "Fit"} else Wake.NO
+    def wakes(self, unit: QueuedUnit, event: ClusterEvent, plugins: frozenset[str]) -> Wake:
+        return Wake.YES if plugins & {"Quota" if event is QUOTA else "Fit"} else Wake.NO
 
     def put(self, key: str, now: float = 0.0, priority: int = 0, created: float = 0.0) -> None:
         self.queue.put(make_pod(key).uid(key).priority(priority).obj(), key, created, now)

@@ -140,8 +140,8 @@ def test_every_move_is_that_of_the_slow_queue(seed: int) -> None:
     rng, now, closed = random.Random(seed), 0.0, set[str]()
     slow = SlowQueue(closed)
 
-    def wakes(unit: QueuedUnit, event: ClusterEvent) -> Wake:
-        heard = any(name in unit.plugins for name, known in EVENTS.items() if known is event)
+    def wakes(unit: QueuedUnit, event: ClusterEvent, plugins: frozenset[str]) -> Wake:
+        heard = any(name in plugins for name, known in EVENTS.items() if known is event)
         return Wake.YES if heard else Wake.NO
 
     queue = SchedulingQueue(lambda unit: (), lambda unit: "Gate" if unit.key in closed else "", wakes)

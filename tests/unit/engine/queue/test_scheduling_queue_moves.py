@@ -12,7 +12,7 @@ from scheduler_core.engine.queue.scheduling_queue import (
     SchedulingQueue,
 )
 from scheduler_core.engine.queue.waiting_table import Concern
-from scheduler_core.framework.queueing.hints import EVERYBODY
+from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY
 from scheduler_core.state.events import ClusterEvent, EventKind
 from tests.support.builders import PodBuilder, make_pod
 
@@ -35,11 +35,11 @@ class Setting:
             **options,
         )
 
-    def wakes(self, unit: QueuedUnit, event: ClusterEvent) -> Wake:
+    def wakes(self, unit: QueuedUnit, event: ClusterEvent, plugins: frozenset[str]) -> Wake:
         self.asked.append(unit.key)
         if self.helps:
             return self.helps.pop(0)
-        return Wake.YES if ("Quota" if event is QUOTA else "Fit") in unit.plugins else Wake.NO
+        return Wake.YES if ("Quota" if event is QUOTA else "Fit") in plugins else Wake.NO
 
     def put(self, name: str, now: float = 0.0, key: str = "", **more: int) -> None:
         gang = bool(key)
@@ -298,3 +298,21 @@ def test_entries_into_each_part_are_counted_by_cause() -> None:
         (Part.ACTIVE, "BackoffComplete"): 1,
         (Part.ACTIVE, "NodeAdd"): 1,
     }
+
+
+def test_only_the_plugins_whose_pods_an_event_concerns_are_asked() -> None:
+    asked: list[frozenset[str]] = []
+
+    def wakes(unit: QueuedUnit, event: ClusterEvent, plugins: frozenset[str]) -> Wake:
+        asked.append(plugins)
+        return Wake.NO
+
+    queue = SchedulingQueue(lambda unit: (), lambda unit: "", wakes)
+    queue.put(pod("p").obj(), "p", 0.0, 0.0)
+    unit = queue.pop(0.0)
+    assert unit is not None
+    queue.failed(unit, {"Fit", "Quota", "Other"}, 0.0)
+    told = [Concern("Fit", NOBODY), Concern("Quota", EVERYBODY), Concern("Taints", EVERYBODY)]
+    queue.on_event(QUOTA, 1.0, told)
+    queue.on_event(QUOTA, 1.0, [*told, Concern("Other", EVERYBODY)])
+    assert asked == [{"Quota"}, {"Quota", "Other"}]

@@ -27,7 +27,7 @@ def pod_of(key: str, cpu: int, *, gated: bool) -> Pod:
 def test_it_is_the_sum_over_the_pods_in_the_queue(
     steps: list[tuple[str, str, int, str, bool]],
 ) -> None:
-    queue = SchedulingQueue(lambda unit: (), lambda unit: "", lambda unit, event: Wake.NO)
+    queue = SchedulingQueue(lambda unit: (), lambda unit: "", lambda *_: Wake.NO)
     for step, key, cpu, gang, gated in steps:
         match step:
             case "put":
