@@ -112,6 +112,19 @@ class Harder(World):
                 return False
         return True
 
+    def spares_a_gang(self, node: str, gone: frozenset[Runs]) -> bool:
+        """Whether a gang that goes could go on with members that the pod does not need to go.
+
+        Who of it then goes is taken alone, and by itself has to use what is borrowed.
+        """
+        return any(
+            self.fits(node, gone - frozenset(stay))
+            for quorum, members in self.gangs.values()
+            for part in self.torn(gone)
+            if {pod.name for pod in part} <= members
+            for stay in combinations(part, quorum)
+        )
+
     def uses_borrowed(self, unit: frozenset[Runs], namespace: str, gone: frozenset[Runs]) -> bool:
         """Whether those who go together use something that their quota borrows once others are gone."""
         return any(sum(pod.sizes[r] for pod in unit) and self.loan(namespace, gone, r) > 0 for r in (0, 1))
@@ -137,6 +150,8 @@ class Harder(World):
                 gone = frozenset(some)
                 if self.lawful(gone):
                     for node in self.nodes:
+                        if self.spares_a_gang(node, gone):
+                            continue
                         # On one node only gangs are asked for what their members there free.
                         here = frozenset(pod for pod in gone if pod.node == node)
                         enough = self.anywhere or (self.near(gone, node) and self.fits(node, here))
@@ -277,3 +292,15 @@ def test_a_victim_not_needed_after_evictions_elsewhere_stays() -> None:
 def test_a_gang_with_a_member_that_its_quota_covers_stays_as_a_whole() -> None:
     """r3 requests nothing, so the min covers it; only all of its gang would make room for a borrower."""
     assert wrong(harder(10, "own", "gangs")) == []
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(303, id="some use nothing that their quota borrows"),
+        pytest.param(1187, id="the first of them ends the loan"),
+        pytest.param(1964, id="another gang has nothing to give back"),
+    ],
+)
+def test_a_gang_that_goes_as_a_whole_counts_as_one(seed: int) -> None:
+    assert wrong(harder(seed, "reclaim", "gangs")) == []

@@ -30,6 +30,7 @@ from scheduler_core.framework.preemption.eligibility import refused, waits_on
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.node_order import CheapestFirst, Offer
 from scheduler_core.framework.preemption.other_sets import TriedSet, cheapest_admitted
+from scheduler_core.framework.preemption.whole_gangs import any_members, nodes_of_members, that_may_go
 from scheduler_core.framework.status import SUCCESS
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.trial import Trial
@@ -145,6 +146,8 @@ class VictimSearch:
                 found = self._across_nodes(found)
             if found is None and across_nodes:
                 found = self._beyond_the_node()
+            if found is None:
+                found = self._with_whole_gangs(across_nodes=across_nodes)
             if found is not None:
                 return self._settled(found) if across_nodes else found
             # Pods that the required affinity selects are excluded only as a last resort.
@@ -337,6 +340,24 @@ class VictimSearch:
             self._all_away(slot, np.concatenate([rows, rest]), choice, leaving)
         if choice.best is None and self._short:
             self._all_away(slot, np.union1d(rows, anywhere.candidates[:MAX_ANYWHERE]), choice, leaving)
+
+    def _with_whole_gangs(self, *, across_nodes: bool) -> Candidate | None:
+        """Victims that a reclaim may not take one by one, but with their gangs, which go as a whole."""
+        if self.loans is None or self.loans.strict or not any_members(self.state.table, self.demand.eligible):
+            return None
+        choice, table, eligible = self._choice(), self.state.table, self.demand.eligible
+        anywhere = across_nodes and self._short
+        lacking = self._lacking if anywhere else np.maximum(self._lacking, self.demand.need[:, None])
+        slots = nodes_of_members(table, eligible, lacking)
+        slots = slots[~self._unresolvable[slots]][:MAX_UNPROVED]
+        elsewhere: Rows = np.zeros(0, dtype=np.int64)
+        if anywhere:
+            elsewhere = self._anywhere.candidates[:MAX_ANYWHERE]
+            slots = np.append(slots, np.array(self._room(), dtype=np.int64)[:MAX_UNPROVED])
+        for slot in slots.tolist():
+            here = np.flatnonzero(eligible & (table.slot[: len(eligible)] == slot))
+            self._all_away(slot, that_may_go(self.state, self.loans, np.union1d(here, elsewhere)), choice)
+        return choice.best
 
     def _settled(self, found: Candidate) -> Candidate:
         """The candidate without victims that the pod does not need on another node."""

@@ -22,7 +22,13 @@ from tests.support.worlds.reading import (
     node_of,
     priority,
 )
-from tests.support.worlds.shares import borrows_guaranteed, over_budget, reaches_further
+from tests.support.worlds.shares import (
+    borrows_guaranteed,
+    lacking,
+    more_strangers,
+    over_budget,
+    reaches_further,
+)
 
 # Beyond so many candidates, or victims, other ways are not searched.
 MAX_CANDIDATES: Final = 8
@@ -274,8 +280,11 @@ def _budget_faults(view: View, found: Preemption, pod: Raw, leaving: set[str]) -
         # Who gives first gives whatever budgets say.
         return
     for other in ways(view, pod, leaving, node):
-        if reclaims and reaches_further(view, other, found.victims, leaving):
-            # What a quota is guaranteed counts for more than a budget.
+        if reclaims and (
+            reaches_further(view, other, found.victims, leaving)
+            or more_strangers(view, other, found.victims, lacking(view, pod, node))
+        ):
+            # What a quota is guaranteed counts for more than a budget, and so does who borrows what lacks.
             continue
         if not over_budget(view, other):
             names = sorted(key(victim) for victim in other)

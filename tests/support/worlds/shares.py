@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tests.support.oracles import cluster as oracle_cluster
 from tests.support.worlds.filters import ready_members
-from tests.support.worlds.reading import Raw, Sums, View, add, cost, labels, namespace, needed
+from tests.support.worlds.reading import Raw, Sums, View, add, amounts, cost, labels, namespace, needed
 
 
 def over_budget(view: View, victims: Sequence[Raw]) -> int:
@@ -46,6 +47,33 @@ def _beyond_loans(view: View, victims: Sequence[Raw], leaving: set[str]) -> Sums
             loan = max(used.get(name, 0) - low.get(name, 0), 0)
             found[f"{ns} {name}"] = max(taken[name] - loan, 0)
     return found
+
+
+def more_strangers(view: View, some: Sequence[Raw], others: Sequence[Raw], lacks: set[str]) -> bool:
+    """Whether of some pods more than of others are of quotas that borrow nothing of what is lacking."""
+    return _strangers(view, some, lacks) > _strangers(view, others, lacks)
+
+
+def _strangers(view: View, victims: Sequence[Raw], lacks: set[str]) -> int:
+    leaving = view.leaving()
+    return sum(not lacks & view.over(namespace(victim), leaving) for victim in victims)
+
+
+def lacking(view: View, pod: Raw, node: str) -> set[str]:
+    """What the node or the sum of min has too little of for the pod once those are gone who leave.
+
+    All that the pod asks for if both have enough.
+    """
+    stay, asked = view.stay(), {name: value for name, value in cost(pod).items() if value}
+    taken: Sums = {}
+    for other in stay.on(node):
+        add(taken, cost(other))
+    has, room = amounts(view.nodes[node]["status"]["allocatable"]), view.sum_of_min()
+    used = stay.used_by_all(guaranteed=True)
+    add(used, view.others_nominated(pod, within=True))
+    found = {name for name, value in asked.items() if taken.get(name, 0) + value > has.get(name, 0)}
+    short = {name for name, value in asked.items() if used.get(name, 0) + value > room.get(name, math.inf)}
+    return found | short or set(asked)
 
 
 def takes_more(some: Sequence[Raw], others: Sequence[Raw]) -> bool:
