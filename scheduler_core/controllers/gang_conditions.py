@@ -14,6 +14,7 @@ from scheduler_core.model.names import (
     DISRUPTION_TARGET,
     NODES_KEPT_CONDITION,
     QUOTA_HELD_CONDITION,
+    REASON_EVICTIONS,
     REASON_LIMIT_REACHED,
     REASON_PREEMPTION,
 )
@@ -66,7 +67,7 @@ def kept_condition(state: ClusterState, gang: Gang, now: float) -> list[dict[str
     keeping = state.gangs.kept_nodes
     found, old = keeping.kept.get(gang.key), find(gang.status.conditions, NODES_KEPT_CONDITION)
     if found is not None:
-        reason = "EvictionsUnderWay" if found.evicts else "WaitsForRoom"
+        reason = REASON_EVICTIONS if found.evicts else "WaitsForRoom"
         return [condition(NODES_KEPT_CONDITION, True, reason, text_of(found), found.since)]
     ended = keeping.ended(gang.key)
     if ended:

@@ -5,7 +5,7 @@ Counterpart of kube-scheduler's handleSchedulingFailure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Rejected
 from scheduler_core.engine.extenders.process_preemption import agreed_preemption, all_victims_agreed
@@ -100,14 +100,17 @@ def reserve_failed(state: ClusterState, profile: Profile, attempt: Attempt, stat
 def evict_for_gang(state: ClusterState, preemption: GangPreemption) -> list[Decision]:
     """Evict the victims of a gang, and nominate a node for each of its members.
 
-    Without victims, now or earlier, the nodes are merely kept until terminating pods are gone. Extenders with
-    a preempt verb are asked first; nobody is evicted until they agree to all victims.
+    Without victims, now or earlier on these nodes, they are merely kept until terminating pods are gone.
+    Extenders with a preempt verb are asked first; nobody is evicted until they agree to all victims.
     """
     if not all_victims_agreed(state, preemption.victims):
         return []
     pods = [pod for pod, _, _ in preemption.nominated]
     victims = leaving_for(state, pods) | {victim.uid for victim, _ in preemption.victims}
-    state.nominations.put_gang(state.gangs.unit_of(pods[0]), preemption.nominated, victims, kept=not victims)
+    unit = state.gangs.unit_of(pods[0])
+    # Its victims may be gone while others still leave: the nodes for which it evicted stay its own.
+    evicted = bool(victims) or _evicted_there(state, unit, {node for _, node, _ in preemption.nominated})
+    state.nominations.put_gang(unit, preemption.nominated, victims, kept=not evicted)
     decisions: list[Decision] = []
     gone, fair = [victim for victim, _ in preemption.victims], preemption.fair
     _displace(state, pods[0], gone, group_of(pods[0]), fair=fair)
@@ -119,6 +122,12 @@ def evict_for_gang(state: ClusterState, preemption: GangPreemption) -> list[Deci
         grace = _grace(state, victim, why)
         decisions.append(Evicted(victim, pod, pod.scheduler_name, text, why, grace, event))
     return decisions
+
+
+def _evicted_there(state: ClusterState, unit: str, nodes: Collection[str]) -> bool:
+    """Whether a gang is nominated for all these nodes, and evicted others for them."""
+    before = {item.node for item in state.nominations.of_group(unit) if not item.kept}
+    return before.issuperset(nodes)
 
 
 def _texts(

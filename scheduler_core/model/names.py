@@ -231,11 +231,12 @@ FINISHED_PHASES: Final = frozenset({SUCCEEDED, FAILED})
 # Conditions of native PodGroups; the second is their name in v1alpha2.
 POD_GROUP_INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
-# The conditions of a PodGroup for which nodes are kept or quota is held, and their reason after the limit
-# was reached.
+# The conditions of a PodGroup for which nodes are kept or quota is held, their reason after the limit was
+# reached, and that of nodes for which the group evicted.
 NODES_KEPT_CONDITION: Final = "NodesKept"
 QUOTA_HELD_CONDITION: Final = "QuotaHeld"
 REASON_LIMIT_REACHED: Final = "LimitReached"
+REASON_EVICTIONS: Final = "EvictionsUnderWay"
 
 # How CapacityScheduling reads the sum of min (docs/quota.md#two-readings-of-summin).
 Aggregate = Literal["AllResources", "GuaranteedResources"]

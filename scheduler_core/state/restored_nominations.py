@@ -75,7 +75,8 @@ class RestoredNominations:
     def resolve(self) -> set[str]:
         """Find whom nominated pods wait for, and tell kept nodes from preemptions; gives the nodes.
 
-        Both look alike in the API, but a preemptor has leaving victims on some node.
+        Both look alike in the API, but a preemptor has leaving victims on some node, or its PodGroup has the
+        condition.
         """
         if not self._pods:
             return set()
@@ -116,8 +117,10 @@ class RestoredNominations:
             self._gangs.gangs[group], {item.pod.scheduler_name for item in nominated}
         ):
             nominated = _with_slots(nominated)
+        # Its victims may be gone while it waits for others.
+        kept = not theirs and not self._gangs.kept_nodes.evicted_before(group)
         for item in nominated:
-            self._renew(item, theirs, kept=not theirs, group=group, priority=top)
+            self._renew(item, theirs, kept=kept, group=group, priority=top)
 
     def _renew(self, item: Nomination, victims: frozenset[str], **more: Any) -> None:
         if self._nominations.counts(item.pod.uid):

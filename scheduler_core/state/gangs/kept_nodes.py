@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from scheduler_core.model.conditions import ObjectCondition, find
 from scheduler_core.model.groups.gang import Gang
-from scheduler_core.model.names import NODES_KEPT_CONDITION, REASON_LIMIT_REACHED
+from scheduler_core.model.names import NODES_KEPT_CONDITION, REASON_EVICTIONS, REASON_LIMIT_REACHED
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.state.nomination import Nomination
 from scheduler_core.state.nominations import Nominations
@@ -120,6 +120,11 @@ class KeptNodes:
         if told is None or told.status != "True" or told.last_transition_time is None:
             return None
         return min(now, told.last_transition_time.timestamp())
+
+    def evicted_before(self, group: str) -> bool:
+        """Whether an earlier process evicted for the kept nodes, by the condition of the PodGroup."""
+        told = self._told(group)
+        return told is not None and told.status == "True" and told.reason == REASON_EVICTIONS
 
     def _told(self, group: str) -> ObjectCondition | None:
         gang = self._gangs.get(group)

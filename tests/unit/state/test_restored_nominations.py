@@ -29,13 +29,20 @@ def leaving(name: str, preemptor: str = "", node: str = "m") -> PodBuilder:
     )
 
 
-def told(*pods: PodBuilder, group: int = 0) -> ClusterState:
-    """A state that was told of nodes m and n, of group a/g with so many minMembers, and of these pods."""
+def told(*pods: PodBuilder, group: int = 0, kept: tuple[str, str] | None = None) -> ClusterState:
+    """A state that was told of nodes m and n, of group a/g with so many minMembers, and of these pods.
+
+    `kept`: status and reason of the group's condition NodesKept.
+    """
     state = ClusterState()
     for name in ("m", "n"):
         state.put_node(make_node(name).allocatable(cpu=9).obj())
     if group:
-        state.put_gang(make_group("a/g").needs(group).obj())
+        made = make_group("a/g").needs(group)
+        if kept:
+            condition = {"type": "NodesKept", "status": kept[0], "reason": kept[1]}
+            made.raw["status"] = {"conditions": [condition]}
+        state.put_gang(made.obj())
     for pod in pods:
         state.put_pod(pod.obj())
     state.restored_nominations.resolve()
@@ -79,6 +86,23 @@ def test_nodes_of_a_gang_that_evicted_nobody_are_merely_kept() -> None:
     state = told(leaving("v", "a/x"), leaving("w", node="n"), waiting("p", "g"), group=2)
     item = known(state, "p")
     assert (item.victims, item.kept, item.group) == (set(), True, "a/g PodGroup")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "merely_kept"),
+    [
+        ("True", "EvictionsUnderWay", False),
+        ("True", "WaitsForRoom", True),
+        ("False", "EvictionsUnderWay", True),
+    ],
+)
+def test_a_gang_whose_victims_are_gone_keeps_its_right_by_its_condition(
+    status: str, reason: str, merely_kept: bool
+) -> None:
+    state = told(leaving("w", node="n"), waiting("p", "g"), waiting("q", "g"), group=2, kept=(status, reason))
+    for uid in "pq":
+        item = known(state, uid)
+        assert (item.victims, item.kept) == (set(), merely_kept)
 
 
 def test_members_of_a_gang_that_has_started_are_on_their_own() -> None:
