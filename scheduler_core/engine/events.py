@@ -92,8 +92,7 @@ class QueueingHints:
         self, state: ClusterState, unit: QueuedUnit, event: ClusterEvent, plugins: frozenset[str]
     ) -> Wake:
         asked = unit.distinct()
-        # A nominated member waits for pods to be gone: that one begins to leave tells it nothing of its own.
-        if unit.gang and len(state.nominations) and event.what is not EventKind.POD_LEAVING:
+        if unit.gang and len(state.nominations):
             asked = [*asked, *_waiting_for_nodes(state, unit, event)]
         found = Wake.NO
         for pod in asked:
@@ -190,12 +189,20 @@ def _accepts(hint: Hint, state: ClusterState, pod: Pod, event: ClusterEvent) -> 
 
 
 def _waiting_for_nodes(state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> list[Pod]:
-    """Members nominated with victims, and members whose nominated node the event is about."""
+    """Members nominated with victims, and members whose nominated node the event is about.
+
+    One with victims waits for pods to be gone: that one begins to leave tells it nothing of its own.
+    """
     node = event.node or event.old_node
+    name = node.name if node is not None else ""
+    leaves = state.placed.get(event.pod.uid) if event.pod is not None else None
+    if event.what.meets(EventKind.POD_LEAVING) and leaves is not None:
+        name = state.nodes.names[leaves.slot]
+    told = event.what is not EventKind.POD_LEAVING
     found = []
     for uid, pod in unit.pods.items():
         item = state.nominations.get(uid)
-        if item is not None and (not item.kept or (node is not None and node.name == item.node)):
+        if item is not None and (item.node == name if item.kept else told):
             found.append(pod)
     return found
 

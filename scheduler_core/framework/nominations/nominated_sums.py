@@ -42,7 +42,9 @@ def nominated_requests(
     `without_waiting`, pods that wait for leaving pods (`waiting_nominations`). With this or `in_order`,
     of those that wait for nobody only the earlier ones count for one that waits for nobody either.
     """
-    own = own_nominated(state, pod, without_kept=without_kept, without_waiting=without_waiting)
+    own = own_nominated(
+        state, pod, without_kept=without_kept, without_waiting=without_waiting, in_order=in_order
+    )
     if len(state.nominations) and not (guaranteed or stays_within_min(state, pod, own)):
         shift(
             own, covered_behind(state, pod, waiting_nominations(state).uids if without_waiting else _NOBODY)
@@ -77,7 +79,7 @@ def nominated_by_quota(
     """
     if not state.ledger.tree or not len(state.nominations):
         return _NO_QUOTAS
-    own = own_nominated(state, pod, without_waiting=without_waiting)
+    own = own_nominated(state, pod, without_waiting=without_waiting, in_order=in_order)
     return _of_others(
         state, pod, own, guaranteed=guaranteed, without_waiting=without_waiting, in_order=in_order
     )[1]
@@ -96,15 +98,22 @@ def _of_others(
     """`nominated_of_quotas` as they count against a pod; `own` are the nominated pods of its quota."""
     guaranteed = guaranteed or stays_within_min(state, pod, own)
     without_kept = without_kept or guaranteed or _evicted_for_it(state, pod)
-    itself = state.nominations.get(pod.uid)
-    ready = itself is not None and not itself.kept and pod.uid not in waiting_nominations(state).uids
-    if (without_waiting or in_order) and itself is not None and ready:
+    itself = _ready(state, pod) if without_waiting or in_order else None
+    if itself is not None:
         return _before_ready(
             state, itself, without_kept=without_kept, guaranteed=guaranteed, without_waiting=without_waiting
         )
     return nominated_of_quotas(
         state, without_kept=without_kept, guaranteed=guaranteed, without_waiting=without_waiting
     )
+
+
+def _ready(state: ClusterState, pod: Pod) -> Nomination | None:
+    """The nomination of a pod that evicted, if it has one and waits for nobody."""
+    itself = state.nominations.get(pod.uid)
+    if itself is None or itself.kept or pod.uid in waiting_nominations(state).uids:
+        return None
+    return itself
 
 
 def _before_ready(
@@ -207,12 +216,18 @@ def _guaranteed_part(
 
 
 def own_nominated(
-    state: ClusterState, pod: Pod, *, without_kept: bool = False, without_waiting: bool = False
+    state: ClusterState,
+    pod: Pod,
+    *,
+    without_kept: bool = False,
+    without_waiting: bool = False,
+    in_order: bool = False,
 ) -> dict[str, int]:
     """The future use of other nominated pods of the pod's quota, of at least its priority.
 
     Members of a gang that was nominated as a whole do not count against each other. Of two nominated pods of
-    equal priority the older one takes precedence. The flags are those of `nominated_requests`.
+    equal priority the older one takes precedence. The flags are those of `nominated_requests`: for a pod
+    within the min, others that would borrow and wait for nobody come later (`covered_behind` is for these).
     """
     own: dict[str, int] = {}
     if state.ledger.quota_of(pod.namespace) is None:
@@ -238,8 +253,11 @@ def own_nominated(
             # The sums contain the pod's own nomination; its request must not count.
             shift(own, charged(itself.charge), -1)
         return own
+    first = (without_waiting or in_order) and _ready(state, pod) is not None and _is_covered(state, itself)
     for item in nominations.waiting(lambda rights: counts(rights) and not rights.kept):
         if item.rank < itself.rank and item.pod.uid not in waiting.uids:
+            if first and not _is_covered(state, item) and _ready(state, item.pod) is not None:
+                continue
             shift(own, charged(item.charge))
     return own
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from scheduler_core.arrays.index import MOST_COUNTED
 from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.framework.nominations.covered_nominations import covered_behind
 from scheduler_core.framework.nominations.nominated_sums import (
     nominated_by_quota,
     nominated_requests,
@@ -40,7 +41,7 @@ from scheduler_core.quota.fair_moves import FairMove, fair_move, floors, is_fair
 from scheduler_core.quota.fair_shares import borrows, scale_of
 from scheduler_core.quota.fair_sides import meeting
 from scheduler_core.quota.ledger import QuotaLedger, charged, shift
-from scheduler_core.quota.policy import lendable
+from scheduler_core.quota.policy import lendable, may_reclaim
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.placed.calm import calm_of
 from scheduler_core.state.placed.pods import PodTable
@@ -85,7 +86,11 @@ def fair_move_of(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: Reso
     _, total = nominated_requests(state, pod, without_kept=True)
     total = with_kept_back(state, pod, quota, total, asked)
     by_quota = nominated_by_quota(state, pod)
-    return fair_move(state.ledger, quota, asked, own_nominated(state, pod), total, by_quota)
+    own = own_nominated(state, pod)
+    if len(state.nominations) and not may_reclaim(state.ledger, quota, asked, own):
+        # Work that would borrow starts beside the claims of its quota, whatever their order.
+        shift(own, covered_behind(state, pod, frozenset()))
+    return fair_move(state.ledger, quota, asked, own, total, by_quota)
 
 
 def fair_demand(

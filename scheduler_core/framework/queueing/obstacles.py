@@ -41,6 +41,7 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.gangs.gangs import take_census
 from scheduler_core.state.neighbours.affinity_index import carries_terms
+from scheduler_core.state.nomination import Nomination
 
 _NODE: Final = EventKind.NODE_ADD | EventKind.NODE_DELETE | EventKind.node_update()
 
@@ -265,8 +266,17 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
             return True
         return _may_evict_a_sibling(state, pod, other)
     if what.meets(EventKind.POD_LEAVING) and other is not None:
-        return nomination is None and _may_wait_for(state, pod, other)
+        return (nomination is None or _leaves_kept_node(state, nomination, other)) and _may_wait_for(
+            state, pod, other
+        )
     return True
+
+
+def _leaves_kept_node(state: ClusterState, nomination: Nomination, leaves: Pod) -> bool:
+    """Whether a leaving pod is on a node that is kept for a gang, which may then have all of the room."""
+    placement = state.placed.get(leaves.uid)
+    there = placement is not None and state.nodes.names[placement.slot] == nomination.node
+    return nomination.kept and there
 
 
 def _waited_for(state: ClusterState, pod: Pod, gone: Pod) -> bool:

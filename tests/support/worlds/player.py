@@ -475,7 +475,9 @@ class Player(Simulation):
             landed = any(node_of(pod) for pod in there) or any(
                 group_key(item.pod) == name for item in self._bound[claim.bound :]
             )
-            if there and not landed and not self._overtaken(claim):
+            # A hold that began since goes before whoever evicted as well.
+            held = any(view.held_against(pod, reserved=True) and view.refused(pod) for pod in there)
+            if there and not (landed or held or self._overtaken(claim)):
                 names = ", ".join(key(pod) for pod in there)
                 yield Fault("evict-vain", f"{names} evicted {sorted(claim.victims)} and has no node")
 
