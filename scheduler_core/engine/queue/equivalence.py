@@ -54,6 +54,7 @@ def _of_gang(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedU
         max((pod.priority for pod in pods if pod.preemption_policy != NEVER), default=_NOBODY),
         least,
         kinds.pop() if len(kinds) == 1 else None,
+        gang=True,
     )
 
 

@@ -121,7 +121,7 @@ class ClassRequeuer:
         found.opened_by = [event for event in found.opened_by if self._helps(unit, event)]
         left = []
         for freed in found.freed_rooms:
-            if self._helps(unit, freed.event):
+            if self._has_room(unit, freed):
                 left.append(freed)
             else:
                 freed.exclude(found.row)
@@ -205,7 +205,11 @@ class ClassRequeuer:
             yield from self.waiting.of_plugin(name)
             return
         for namespace in reach.namespaces:
-            yield from (found for found in self.waiting.of_namespace(namespace) if name in found.plugins)
+            classes = self.waiting.of_namespace(namespace)
+            if reach.band is not None:
+                rows = self.waiting.rows_of_namespace(namespace)
+                classes = map(self.waiting.at, self.waiting.table.within(rows, reach.band).tolist())
+            yield from (found for found in classes if name in found.plugins)
         for found in self.waiting.of_group(reach.group) if reach.group else ():
             if name in found.plugins:
                 yield found
@@ -248,6 +252,9 @@ class ClassRequeuer:
     def _helps(self, unit: QueuedUnit, event: ClusterEvent) -> bool:
         return self._wakes(unit, event, unit.plugins) is not Wake.NO
 
+    def _has_room(self, unit: QueuedUnit, freed: FreedRoom) -> bool:
+        return self._wakes(unit, freed.event, frozenset({freed.plugin})) is not Wake.NO
+
     # One after the other
 
     def continue_attempts(self, now: float) -> None:
@@ -288,7 +295,7 @@ class ClassRequeuer:
         for best in self._in_order(freed.rows_helped(self.waiting.table)):
             if best.is_empty:
                 continue
-            if not self._helps(best.sample(), freed.event):
+            if not self._has_room(best.sample(), freed):
                 freed.exclude(best.row)
                 continue
             self._replace_representative(best, now)

@@ -88,7 +88,8 @@ class Traits(NamedTuple):
 
     `namespace` and `group` (the PodGroup's key) are those of the pods. `number`: the namespace's id in the
     pod table, -1 for none. `priority`: the highest at which a pod may preempt. `requests`: int64 [R], the
-    smallest request per resource. `kind`: the static signature of the pods, None where they differ.
+    smallest request per resource. `kind`: the static signature of the pods, None where they differ. `gang`:
+    whether the units are gangs.
     """
 
     key: Hashable
@@ -98,6 +99,7 @@ class Traits(NamedTuple):
     priority: int = 0
     requests: Int64 = _NOTHING
     kind: Hashable = None
+    gang: bool = False
 
 
 def alone(unit: QueuedUnit) -> Traits:

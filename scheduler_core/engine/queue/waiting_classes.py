@@ -14,6 +14,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scheduler_core.engine.queue.unit import QueuedUnit, Traits, WaitingClass
 from scheduler_core.engine.queue.waiting_table import WaitingTable
 
@@ -63,6 +66,7 @@ class WaitingClasses:
         row = self.table.take_row()
         found = self._classes[traits.key] = self._rows[row] = WaitingClass(traits, row)
         self.table.set_pods(row, traits.number, traits.priority, traits.requests)
+        self.table.gangs[row] = traits.gang
         self.table.set_place(row, (math.inf, math.inf))
         if traits.kind is not None:
             self.table.kinds[row] = self.table.nodes.use(traits.kind)
@@ -142,6 +146,11 @@ class WaitingClasses:
     def of_namespace(self, namespace: str) -> Iterable[WaitingClass]:
         """Classes of a namespace."""
         return self._by_namespace.get(namespace, {}).values()
+
+    def rows_of_namespace(self, namespace: str) -> NDArray[np.intp]:
+        """int [M]: table rows of the classes of a namespace."""
+        rows = self._by_namespace.get(namespace, {})
+        return np.fromiter(rows, dtype=np.intp, count=len(rows))
 
     def of_group(self, key: str) -> Iterable[WaitingClass]:
         """Classes of pods that name a group."""

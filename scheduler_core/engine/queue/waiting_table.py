@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.changes import ChangeLog
 from scheduler_core.arrays.types import Bool, Int64
-from scheduler_core.framework.queueing.hints import FindEvictableRequests, Reach, Room
+from scheduler_core.framework.queueing.hints import (
+    Band,
+    EvictableRequests,
+    FindEvictableRequests,
+    Reach,
+    Room,
+)
 from scheduler_core.framework.queueing.obstacles import WITHIN_MIN
 from scheduler_core.framework.queueing.quota_obstacles import FAIR_MOVE, RECLAIM
 from scheduler_core.state.events import ClusterEvent
@@ -106,7 +112,8 @@ class NodesOfKinds:
 class WaitingTable:
     """Columns by class [C]: requests [R, C], rejecting plugins, event number, queue place, kind of pod.
 
-    `priorities`: the highest at which a pod may preempt. `namespaces`: ids in the pod table. `place`: the
+    `priorities`: the highest at which a pod may preempt. `namespaces`: ids in the pod table. `gangs`: whether
+    the units are gangs. `place`: the
     first two numbers of the sort key of the first unit, a lower bound for all units; -inf if they are not
     numbers.
     """
@@ -120,6 +127,7 @@ class WaitingTable:
         self.namespaces: Int64 = np.full(_FIRST, -1, dtype=np.int64)
         self.priorities: Int64 = np.zeros(_FIRST, dtype=np.int64)
         self.reclaims: Bool = np.zeros(_FIRST, dtype=np.bool_)
+        self.gangs: Bool = np.zeros(_FIRST, dtype=np.bool_)
         self.place: NDArray[np.float64] = np.zeros((2, _FIRST))
         self._refused: dict[str, Bool] = {}
         self._free = list(range(_FIRST - 1, -1, -1))
@@ -205,10 +213,33 @@ class WaitingTable:
         if found is None:
             return np.zeros(len(rows), dtype=np.bool_)
         number = np.searchsorted(found.priorities, priorities)
-        # Units that may reclaim may evict pods of any priority.
+        # Units that may reclaim may evict pods of others of any priority.
+        lower = number.copy()
         number[reclaims] = len(found.priorities)
-        held = found.held[: len(asked)]
-        return _is_enough(asked, free + held[:, number] + found.leaving[: len(asked), None])
+        held = found.held[: len(asked)].take(number, axis=1)
+        if found.namespaces is not None and reclaims.any():
+            held -= self._kept_own(rows, lower, reclaims, found, found.namespaces)[: len(asked)]
+        return _is_enough(asked, free + held + found.leaving[: len(asked), None])
+
+    def _kept_own(
+        self,
+        rows: NDArray[np.intp],
+        lower: NDArray[np.intp],
+        reclaims: Bool,
+        found: EvictableRequests,
+        namespaces: Int64,
+    ) -> Int64:
+        """int64 [R, M]: requests of pods of their own namespaces that reclaiming units do not evict: all but
+        the first `lower` ones of the node.
+        """
+        out: Int64 = np.zeros((len(found.held), len(rows)), dtype=np.int64)
+        each = np.diff(found.held, axis=1)  # [R, K]
+        for number in np.unique(self.namespaces[rows[reclaims]]):
+            own: Int64 = np.zeros_like(found.held)  # [R, K + 1]
+            np.cumsum(each * (namespaces == number), axis=1, out=own[:, 1:])
+            theirs = np.flatnonzero(reclaims & (self.namespaces[rows] == number))
+            out[:, theirs] = own[:, -1:] - own.take(lower[theirs], axis=1)
+        return out
 
     def _may_evict_elsewhere(self, rows: NDArray[np.intp], lowest: Int64) -> Bool:
         priorities = self.priorities.take(rows)
@@ -218,6 +249,13 @@ class WaitingTable:
         # No pod of a namespace beyond the known ones holds a node.
         known = (namespaces >= 0) & (namespaces < len(lowest))
         return known & (lowest.take(namespaces, mode="clip") < priorities)
+
+    def within(self, rows: NDArray[np.intp], band: Band) -> NDArray[np.intp]:
+        """Of some rows those whose requests are in a band, and those of gangs, whose members are more."""
+        bound = min(len(band.most), len(self.requests))
+        asked = self.requests[:bound].take(rows, axis=1)
+        most, least = band.most[:bound, None], band.least[:bound, None]
+        return rows[self.gangs[rows] | (_is_enough(asked, most) & ~_is_enough(asked, least))]
 
     def foremost(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """The rows with the first place in the queue, as far as the recorded numbers tell."""
@@ -236,6 +274,7 @@ class WaitingTable:
         self.namespaces = np.concatenate([self.namespaces, np.full_like(self.namespaces, -1)])
         self.priorities = np.concatenate([self.priorities, np.zeros_like(self.priorities)])
         self.reclaims = np.concatenate([self.reclaims, np.zeros_like(self.reclaims)])
+        self.gangs = np.concatenate([self.gangs, np.zeros_like(self.gangs)])
         self.place = np.concatenate([self.place, np.zeros_like(self.place)], axis=1)
         self._refused = {
             name: np.concatenate([column, np.zeros_like(column)]) for name, column in self._refused.items()
@@ -270,7 +309,7 @@ class FreedRoom:
 
     event: ClusterEvent
     number: int
-    _plugin: str
+    plugin: str
     _room: Callable[[], Room | None]
     _excluded: list[int] = field(default_factory=list)
 
@@ -283,7 +322,7 @@ class FreedRoom:
         room = self._room()
         if room is None:
             return np.zeros(0, dtype=np.intp)
-        rows = table.rows_helped(self._plugin, room, self.number)
+        rows = table.rows_helped(self.plugin, room, self.number)
         if self._excluded and len(rows):
             left = np.ones(len(table.waits), dtype=np.bool_)
             left[self._excluded] = False

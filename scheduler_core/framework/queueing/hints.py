@@ -22,15 +22,25 @@ from scheduler_core.state.events import ClusterEvent
 Hint = Callable[[ClusterState, Pod, ClusterEvent], bool]
 
 
+class Band(msgspec.Struct, frozen=True, eq=False):
+    """Requests that fit `most` and do not fit `least`, int64 [R] each, by row of the resource index."""
+
+    most: Int64
+    least: Int64
+
+
 class Reach(msgspec.Struct, frozen=True):
     """The pods that an event can concern at most: all pods, or the union of the pods of some namespaces, the
     members of a group (its key), and the nominated pods.
+
+    With a `band`, of the pods of the namespaces only those whose requests are in it, and members of groups.
     """
 
     everybody: bool = False
     namespaces: frozenset[str] = frozenset()
     group: str = ""
     nominated: bool = False
+    band: Band | None = None
 
 
 EVERYBODY: Final = Reach(everybody=True)
@@ -41,11 +51,15 @@ NOBODY: Final = Reach()
 class EvictableRequests(msgspec.Struct, frozen=True, eq=False):
     """Requests of the pods of a node that might be evicted: `priorities` int64 [K], ascending; `held` int64
     [R, K + 1], the sum over the first 0 to K pods; `leaving` int64 [R], the part of leaving pods.
+
+    `namespaces` int64 [K]: ids in the pod table, if known. Then a pod that may reclaim, which takes pods of
+    other namespaces whatever their priority, counts those of its own below its priority alone.
     """
 
     priorities: Int64
     held: Int64
     leaving: Int64
+    namespaces: Int64 | None = None
 
 
 # Called with a priority and a flag: requests of the node's pods below the priority, or of all pods if the

@@ -23,9 +23,11 @@ from scheduler_core.framework.queueing.hints import (
     Reach,
     StandingHint,
 )
+from scheduler_core.framework.queueing.min_crossing import leave_the_min
 from scheduler_core.framework.queueing.quota_obstacles import FAIR_MOVE_LATER, may_be_short_later
 from scheduler_core.framework.queueing.widest_victims import (
     freed_by_victims,
+    may_evict_its_own,
     may_move_fairly,
     may_reclaim,
     spares_some,
@@ -35,7 +37,7 @@ from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota import policy
-from scheduler_core.quota.ledger import charged, less, shift
+from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import charge_within_min, within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
@@ -116,7 +118,8 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     them has started and claims its place no more. WITHIN_MIN: the same for a pod within the min of its quota,
     whose victims are pods of other quotas; another quota borrows more, or its own quota got a pod and now
     provides the victims. BESIDE_COVERED: the same for a pod that spares those which the min of its quota
-    covers (`preemption/covered.py`); a more important pod came, which the min covers before these.
+    covers (`preemption/covered.py`); a more important pod came, which the min covers before these; or a
+    pod of the quota ended or leaves, so that the min may cover the pod itself.
     """
     return {
         NOMINATED_PODS: Obstacle.NOMINATED.hints(),
@@ -128,9 +131,12 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
         BESIDE_CLAIMS: {EventKind.POD_ADD: NarrowHint(_had_a_claim, _reach_of_claims)},
         WITHIN_MIN: {
             EventKind.LOAN: NarrowHint(_may_reclaim),
-            EventKind.POD_ADD: NarrowHint(_above_min_since, _own_namespace),
+            EventKind.POD_ADD: NarrowHint(_above_min_since, leave_the_min),
         },
-        BESIDE_COVERED: {EventKind.POD_ADD: NarrowHint(_covers_fewer, _own_above_min)},
+        BESIDE_COVERED: {
+            EventKind.POD_ADD: NarrowHint(_covers_fewer, _own_above_min),
+            EventKind.POD_DELETE | EventKind.POD_LEAVING: NarrowHint(_covers_more, _own_quota_of),
+        },
     }
 
 
@@ -208,23 +214,6 @@ def _had_a_claim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     return event.pod is not None and bool(event.pod.spread)
 
 
-def _own_namespace(state: ClusterState, event: ClusterEvent) -> Reach:
-    """Pods of the quota whose remaining min an added pod may have used up."""
-    came = event.pod
-    ledger, quota = state.ledger, state.ledger.quota_of(came.namespace) if came is not None else None
-    if came is None or quota is None:
-        return NOBODY
-    # Pods on their way out do not count in the min.
-    used = less(ledger.used(came.namespace), ledger.leaving(came.namespace))
-    if any(
-        used.get(name, 0) - amount < quota.min.get(name, 0)
-        for name, amount in charged(came.requests).items()
-        if amount > 0 and (name in ledger.total_min or name in quota.max)
-    ):
-        return Reach(namespaces=frozenset({came.namespace}))
-    return NOBODY
-
-
 def _own_above_min(state: ClusterState, event: ClusterEvent) -> Reach:
     """Pods of the quota of an added pod, if it uses more than its min of something that the pod uses."""
     came = event.pod
@@ -246,6 +235,21 @@ def _covers_fewer(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     table = state.table
     lowest = table.levels.lowest_of(table.namespaces.find(pod.namespace))
     return lowest < min(int(table.priority[placement.row]), pod.priority)
+
+
+def _own_quota_of(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Pods of the quota of the event's pod."""
+    gone = event.pod
+    if gone is None:
+        return EVERYBODY
+    governed = state.ledger.quota_of(gone.namespace) is not None
+    return Reach(namespaces=frozenset({gone.namespace})) if governed else NOBODY
+
+
+def _covers_more(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether a pod of the own quota makes room in the min, while less important ones still hold nodes."""
+    own = event.pod is None or event.pod.namespace == pod.namespace
+    return own and may_evict_its_own(state, pod)
 
 
 def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

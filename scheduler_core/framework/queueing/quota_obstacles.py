@@ -29,6 +29,7 @@ from scheduler_core.framework.queueing.hints import (
     Room,
     StandingHint,
 )
+from scheduler_core.framework.queueing.min_crossing import enter_the_min
 from scheduler_core.framework.queueing.widest_victims import (
     may_evict_its_own,
     may_move_fairly,
@@ -165,10 +166,13 @@ def of_a_gang(refused_by: frozenset[str]) -> frozenset[str]:
 
 
 def own_quota_hints() -> Mapping[EventKind, Hint | None]:
-    """Events of a pod's own quota: it came free or changed, or room is no longer kept for a nominated pod."""
+    """Events of a pod's own quota: it changed, room is no longer kept for a nominated pod, or a pod ended or
+    leaves by which the pod is within the min. Whom quotas refuse waits under names of its own, too.
+    """
     return {
-        EventKind.QUOTA | EventKind.NOMINATION | EventKind.POD_LEAVING: NarrowHint(_is_own, _own),
-        EventKind.POD_DELETE: StandingHint(_may_evict_more, _own),
+        EventKind.QUOTA | EventKind.NOMINATION: NarrowHint(_is_own, _own),
+        EventKind.POD_LEAVING: NarrowHint(_is_own, enter_the_min),
+        EventKind.POD_DELETE: StandingHint(_may_evict_more, enter_the_min),
     }
 
 
@@ -198,13 +202,18 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     so that the pod may have what is free until then.
     """
     return {
-        OWN_MAX: {EventKind.POD_DELETE: StandingHint(_is_below_max, _own)},
+        OWN_MAX: {
+            EventKind.POD_LEAVING: NarrowHint(_is_own, _own),
+            EventKind.POD_DELETE: StandingHint(_is_below_max, _own),
+        },
         GROUP_MAX: {
             EventKind.QUOTA | EventKind.NOMINATION: None,
+            EventKind.POD_LEAVING: NarrowHint(_is_own, _own),
             EventKind.POD_DELETE: StandingHint(_is_below_group_max, _of_groups),
         },
         SUM_OF_MIN: {
             EventKind.QUOTA | EventKind.NOMINATION: None,
+            EventKind.POD_LEAVING: NarrowHint(_is_own, _own),
             EventKind.POD_DELETE: StandingHint(_is_let_in, _nominated, _left_of_the_sum),
         },
         RECLAIM: {EventKind.POD_DELETE: StandingHint(_may_reclaim, _of_quotas)},
@@ -304,11 +313,13 @@ def _lasting_refusal(state: ClusterState, pod: Pod, asked: ResourceList | None =
 
 
 def _is_below_max(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """Whether the max of the pod's quota has room for it after the deletion of another pod."""
+    """Whether the max of the pod's quota has room for it after the deletion of another pod, or might have
+    after evictions in its quota, of which fewer are needed now.
+    """
     if event.pod is not None and event.pod.namespace != pod.namespace:
         return False
     refusal = _lasting_refusal(state, pod)
-    return refusal is None or refusal.rule != "max"
+    return refusal is None or refusal.rule != "max" or may_evict_its_own(state, pod)
 
 
 def _is_below_group_max(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

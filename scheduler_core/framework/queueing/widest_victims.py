@@ -121,7 +121,7 @@ def evictable_requests(
     held: Int64 = np.zeros((len(table.requests), len(rows) + 1), dtype=np.int64)  # [R, K + 1]
     np.cumsum(table.requests[:, rows], axis=1, out=held[:, 1:])
     leaving: Int64 = table.requests[:, rows[marked]].sum(axis=1)
-    return EvictableRequests(table.priority[rows], held, leaving)
+    return EvictableRequests(table.priority[rows], held, leaving, table.namespace[rows].astype(np.int64))
 
 
 def _may_go_for(state: ClusterState, pod: Pod, rows: NDArray[np.intp]) -> Bool:

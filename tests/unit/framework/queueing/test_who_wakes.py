@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from scheduler_core.framework.queueing.group_hints import group_hints
-from scheduler_core.framework.queueing.hints import Hint, NarrowHint, Reach, StandingHint
+from scheduler_core.framework.queueing.hints import Band, Hint, NarrowHint, Reach, StandingHint
 from scheduler_core.framework.queueing.obstacles import Obstacle, preemption_hints, searched_for
 from scheduler_core.framework.queueing.quota_obstacles import (
     beside_own_quota,
@@ -26,7 +26,7 @@ from scheduler_core.framework.queueing.quota_obstacles import (
     refusal_of,
 )
 from scheduler_core.framework.queueing.widest_victims import freed_by_victims, no_possible_victims
-from scheduler_core.model.groups.gang import group_key
+from scheduler_core.model.groups.gang import group_key, group_of
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.borrowing import Borrowing
 from scheduler_core.model.quotas.quota_group import parse_quota_group
@@ -268,6 +268,7 @@ def told(reach: Reach) -> str:
     if reach.everybody:
         return "all"
     parts = [*sorted(reach.namespaces), *filter(None, [reach.group])]
+    parts += ["across the min"] * (reach.band is not None)
     return ",".join(parts + ["nominated"] * reach.nominated) or "nobody"
 
 
@@ -330,10 +331,19 @@ def answer(state: ClusterState, hint: Hint, event: ClusterEvent) -> str:
 def concerns(state: ClusterState, reach: Reach, pod: Pod) -> bool:
     return (
         reach.everybody
-        or pod.namespace in reach.namespaces
+        or (pod.namespace in reach.namespaces and in_band(state, reach.band, pod))
         or reach.group in filter(None, (state.gangs.unit_of(pod), group_key(pod)))
         or (reach.nominated and pod.uid in state.nominations.uids)
     )
+
+
+def in_band(state: ClusterState, band: Band | None, pod: Pod) -> bool:
+    """Whether the requests of a single pod fit the one limit and not the other."""
+    if band is None or group_of(pod) is not None:
+        return True
+    asked = state.vector(pod)
+    fits = [bool((asked <= limit[: len(asked)]).all()) for limit in (band.most, band.least)]
+    return fits == [True, False]
 
 
 def named(woken: Sequence[str]) -> str:
@@ -394,9 +404,9 @@ def test_every_event_wakes_those_whom_it_may_help_and_nobody_else() -> None:
 KINDS = """
 OwnQuota: POD_DELETE POD_LEAVING NOMINATION QUOTA
 Flavor: NODE_ADD NODE_LABELS POD_DELETE POD_LEAVING NOMINATION QUOTA LOAN SHARE
-MaxOfQuota: POD_DELETE
-MaxOfGroup: POD_DELETE NOMINATION QUOTA
-SumOfMin: POD_DELETE NOMINATION QUOTA
+MaxOfQuota: POD_DELETE POD_LEAVING
+MaxOfGroup: POD_DELETE POD_LEAVING NOMINATION QUOTA
+SumOfMin: POD_DELETE POD_LEAVING NOMINATION QUOTA
 Reclaim: POD_DELETE
 FairMove: POD_DELETE POD_LEAVING LOAN SHARE
 FairMoveOnceShort: POD_ADD
@@ -406,7 +416,7 @@ Preemption: NODE_ADD NODE_* NODE_DELETE POD_ADD POD_DELETE POD_LEAVING NOMINATIO
 PreemptionBesideOthers: POD_ADD POD_UPDATE
 PreemptionBesideClaims: POD_ADD
 PreemptionWithinMin: POD_ADD LOAN
-PreemptionBesideCovered: POD_ADD
+PreemptionBesideCovered: POD_ADD POD_DELETE POD_LEAVING
 Coscheduling: POD_ADD POD_UPDATE POD_DELETE POD_LEAVING GROUP
 KIND: NODE_ADD NODE_LABELS NODE_TAINTS
 ROOM: NODE_ADD NODE_ALLOCATABLE POD_DELETE
