@@ -12,7 +12,8 @@ from scheduler_core.arrays.types import Bool, Int32, Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Scope
 from scheduler_core.framework.pod_terms import selected_by, selected_by_all
-from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.hints import EVERYBODY, Hint, NarrowHint, Reach
+from scheduler_core.framework.queueing.neighbour_terms import beside
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.scoring import chosen
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
@@ -139,7 +140,7 @@ class InterPodAffinity:
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """Relevant pods were added, changed or deleted; nodes or namespaces were added or relabelled."""
-        return Obstacle.NEIGHBOURS.hints(_may_change_neighbours)
+        return Obstacle.NEIGHBOURS.hints(NarrowHint(_may_change_neighbours, _reach))
 
 
 def _terms_about(cycle: Cycle) -> list[TermGroup]:
@@ -200,25 +201,48 @@ def _join(verdicts: _Verdicts, key: str, domains: Domains, more: Bool) -> None:
     verdicts[key] = domains, more if held is None else held[1] | more
 
 
+def _reach(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Pods with rules about the event's pod; all pods where its own rules or its node matter."""
+    pod, what = event.pod, event.what
+    if pod is None or what.meets(EventKind.OTHER):
+        return EVERYBODY
+    if what.meets(EventKind.POD_UPDATE) and event.old_pod is None:
+        return EVERYBODY
+    if what.meets(EventKind.POD_DELETE) and pod.pod_anti_affinity.required:
+        return EVERYBODY
+    return beside(event)
+
+
 def _may_change_neighbours(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    if event.what & EventKind.OTHER:
+    what, other = event.what, event.pod
+    if what.meets(EventKind.OTHER):
         return bool(event.namespace)
-    if event.what & (EventKind.POD_UPDATE | EventKind.POD_DELETE):
-        return bool(event.what & EventKind.POD_UPDATE) or _went_away(state, pod, event)
-    return _came_near(state, pod, event) if event.what & EventKind.POD_ADD else True
+    if other is None:
+        return True
+    if what.meets(EventKind.POD_UPDATE):
+        old = event.old_pod
+        if old is None or _came_near(state, pod, other):
+            return True
+        return _went_away(state, pod, old, moved=what.meets(EventKind.POD_DELETE))
+    if what.meets(EventKind.POD_DELETE):
+        return _went_away(state, pod, other, moved=True)
+    return _came_near(state, pod, other) if what.meets(EventKind.POD_ADD) else True
 
 
-def _came_near(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+def _came_near(state: ClusterState, pod: Pod, came: Pod) -> bool:
     """A new pod helps a pod whose required affinity selects it."""
     terms = pod.pod_affinity.required
-    return event.pod is None or (bool(terms) and selected_by_all(state, pod, terms).takes(event.pod))
+    return bool(terms) and selected_by_all(state, pod, terms).takes(came)
 
 
-def _went_away(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """A deleted pod helps a pod that avoids it, a pod that it rejected, and the first of a group."""
-    gone = event.pod
-    if gone is None or gone.pod_anti_affinity.required:
+def _went_away(state: ClusterState, pod: Pod, gone: Pod, *, moved: bool) -> bool:
+    """A pod that went away helps a pod that avoids it, a pod that it rejected, and the first of a group.
+
+    If it has other labels alone, it rejects whom it rejected before.
+    """
+    rejects = gone.pod_anti_affinity.required if moved else ()
+    if any(selected_by(state, gone, term).takes(pod) for term in rejects):
         return True
     if any(selected_by(state, pod, term).takes(gone) for term in pod.pod_anti_affinity.required):
         return True
-    return _came_near(state, pod, event)
+    return _came_near(state, pod, gone)

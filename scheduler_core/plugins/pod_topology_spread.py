@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Scope
-from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.hints import EVERYBODY, Hint, NarrowHint, Reach
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.scoring import chosen, percent
 from scheduler_core.framework.spread import (
@@ -45,6 +45,11 @@ class _Scoring(NamedTuple):
 
     parts: list[tuple[Domains, NDArray[np.float64]]]
     ignored: Bool | None  # [N]
+
+
+def _reach(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Pods of the namespace of the event's pod, which alone count it."""
+    return EVERYBODY if event.pod is None else Reach(namespaces=frozenset({event.pod.namespace}))
 
 
 class PodTopologySpread:
@@ -180,21 +185,22 @@ class PodTopologySpread:
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """Counted pods or nodes of the domains were added, changed or removed."""
-        return Obstacle.NEIGHBOURS.hints(self._may_even_out)
+        return Obstacle.NEIGHBOURS.hints(NarrowHint(self._may_even_out, _reach))
 
     def _may_even_out(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
         """A pod that counts comes or goes; or a node that has, or had, all topology keys changes.
 
-        An update may have removed the counted labels, so any updated pod of the namespace may help.
+        An update may have removed the counted labels, so what the pod was before counts as well.
         """
-        if event.pod is not None and event.pod.namespace != pod.namespace:
+        other, old = event.pod, event.old_pod
+        if other is not None and other.namespace != pod.namespace:
             return False
-        if event.pod is not None and event.what & EventKind.POD_UPDATE:
+        if other is not None and old is None and event.what & EventKind.POD_UPDATE:
             return True
         constraints = constraints_of(pod, self.defaults, hard=True)
-        if event.pod is not None:
-            labels = event.pod.labels
-            return any(constraint.selector.matches(labels) for constraint in constraints)
+        if other is not None:
+            labels = [form.labels for form in (other, old) if form is not None]
+            return any(constraint.selector.matches(each) for constraint in constraints for each in labels)
         keys = [constraint.topology_key for constraint in constraints]
         forms: tuple[Node | None, ...] = (event.node, event.old_node)
         return any(all(key in node.labels for key in keys) for node in forms if node is not None)

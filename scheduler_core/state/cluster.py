@@ -149,22 +149,23 @@ class ClusterState:
     def _confirm(
         self, placement: Placement, pod: Pod, old: Pod | None, now: float | None
     ) -> list[ClusterEvent]:
+        before = placement.pod
         moved = self.nodes.names[placement.slot] != pod.node_name
         if moved or placement.pod.requests != pod.requests or placement.pod.nonzero != pod.nonzero:
             # Bound elsewhere than assumed, or resized in place.
             self._unplace(pod.uid)
             follow(self, self._place(pod, pod.node_name, None, placement.learned), now)
-            return [ClusterEvent(EventKind.POD_UPDATE | EventKind.POD_DELETE, pod=pod)]
+            return [ClusterEvent(EventKind.POD_UPDATE | EventKind.POD_DELETE, pod=pod, old_pod=before)]
         placement.assumed_at = None
         self.nominations.forget(pod.uid)
-        relabelled = placement.pod.labels != pod.labels
+        relabelled = before.labels != pod.labels
         was_going = bool(self.table.leaving[placement.row])
         self._swap(placement, pod)
         follow(self, placement, now)
         goes = bool(self.table.leaving[placement.row])
         if goes != was_going or (pod.terminating and (old is None or old.deleted != pod.deleted)):
-            return ending_events(self, placement, was_going=was_going)
-        return [ClusterEvent(EventKind.POD_UPDATE, pod=pod)] if relabelled else []
+            return ending_events(self, placement, was_going=was_going, before=before)
+        return [ClusterEvent(EventKind.POD_UPDATE, pod=pod, old_pod=before)] if relabelled else []
 
     def _swap(self, placement: Placement, pod: Pod) -> None:
         old, placement.pod = placement.pod, pod

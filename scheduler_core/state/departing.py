@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from scheduler_core.model.node import Node, ends_its_pods
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.placed.departures import can_end_sooner
 from scheduler_core.state.placement import Placement
@@ -75,17 +76,21 @@ def _review(state: ClusterState, placement: Placement, now: float | None) -> lis
     if bool(table.leaving[row]) == was_going and (was_late or not table.late[row]):
         return []
     state.gangs.touch(placement.pod)
-    return ending_events(state, placement, was_going=was_going)
+    return ending_events(state, placement, was_going=was_going, before=placement.pod)
 
 
-def ending_events(state: ClusterState, placement: Placement, *, was_going: bool) -> list[ClusterEvent]:
-    """The events of a pod that began to end, to leave within the limit, or no longer leaves."""
+def ending_events(
+    state: ClusterState, placement: Placement, *, was_going: bool, before: Pod
+) -> list[ClusterEvent]:
+    """The events of a pod that began to end, to leave within the limit, or no longer leaves; `before` is the
+    pod as it was.
+    """
     pod, row = placement.pod, placement.row
     if state.table.leaving[row]:
         # The event of a pod that this scheduler evicts was sent when the eviction was decided.
         what = EventKind.POD_UPDATE if was_going else EventKind.POD_UPDATE | EventKind.POD_LEAVING
-        return [ClusterEvent(what, pod=pod)]
-    events = [ClusterEvent(EventKind.POD_UPDATE, pod=pod)]
+        return [ClusterEvent(what, pod=pod, old_pod=before)]
+    events = [ClusterEvent(EventKind.POD_UPDATE, pod=pod, old_pod=before)]
     if was_going or state.table.late[row]:
         # Whoever waited for its room may take that of others; or it may be taken now, though it was in calm.
         stranded = not state.nodes.ends_pods[placement.slot]

@@ -65,6 +65,8 @@ Happened = EventKind
 class ClusterEvent(msgspec.Struct, frozen=True):
     """One event. `pod` is an assigned pod that was added, changed or removed; `node` is the new node.
 
+    `old_pod` is the pod before a change, None if it is not known.
+
     `namespace` is that of the quota or group concerned, empty if it could be any; `group` is the key of the
     group concerned, if any. `obj` is the new object of another kind (claims, volumes), None if it is gone.
     """
@@ -76,6 +78,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     namespace: str = ""
     group: str = ""
     obj: Any = None
+    old_pod: Pod | None = None
 
     @property
     def cause(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from scheduler_core.engine.queue.unit import QueuedUnit, Traits
 from scheduler_core.engine.scores.signature import kind, static_signature
 from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.queueing.neighbour_terms import neighbour_terms
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.plugins.extenders import EXTENDERS
@@ -37,6 +38,7 @@ def traits_of(state: ClusterState, profiles: Mapping[str, Profile], unit: Queued
         _NOBODY if pod.preemption_policy == NEVER else pod.priority,
         state.vector(pod),
         static_signature(pod),
+        terms=tuple(neighbour_terms(pod)),
     )
 
 
@@ -55,6 +57,7 @@ def _of_gang(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedU
         least,
         kinds.pop() if len(kinds) == 1 else None,
         gang=True,
+        terms=tuple(dict.fromkeys(term for pod in pods for term in neighbour_terms(pod))),
     )
 
 

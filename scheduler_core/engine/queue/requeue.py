@@ -210,6 +210,8 @@ class ClassRequeuer:
                 rows = self.waiting.rows_of_namespace(namespace)
                 classes = map(self.waiting.at, self.waiting.table.within(rows, reach.band).tolist())
             yield from (found for found in classes if name in found.plugins)
+        for neighbour in reach.near:
+            yield from (found for found in self.waiting.near(neighbour) if name in found.plugins)
         for found in self.waiting.of_group(reach.group) if reach.group else ():
             if name in found.plugins:
                 yield found

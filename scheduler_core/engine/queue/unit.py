@@ -14,6 +14,7 @@ import numpy as np
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.queue.waiting_table import FreedRoom
 from scheduler_core.engine.scores.signature import signature
+from scheduler_core.framework.queueing.neighbour_terms import NeighbourTerm
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.events import ClusterEvent
 
@@ -89,7 +90,7 @@ class Traits(NamedTuple):
     `namespace` and `group` (the PodGroup's key) are those of the pods. `number`: the namespace's id in the
     pod table, -1 for none. `priority`: the highest at which a pod may preempt. `requests`: int64 [R], the
     smallest request per resource. `kind`: the static signature of the pods, None where they differ. `gang`:
-    whether the units are gangs.
+    whether the units are gangs. `terms`: what their rules about other pods select.
     """
 
     key: Hashable
@@ -100,6 +101,7 @@ class Traits(NamedTuple):
     requests: Int64 = _NOTHING
     kind: Hashable = None
     gang: bool = False
+    terms: tuple[NeighbourTerm, ...] = ()
 
 
 def alone(unit: QueuedUnit) -> Traits:

@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.engine.queue.unit import QueuedUnit, Traits, WaitingClass
+from scheduler_core.engine.queue.waiting_neighbours import WaitingNeighbours
 from scheduler_core.engine.queue.waiting_table import WaitingTable
+from scheduler_core.framework.queueing.hints import Neighbour
 
 
 class WaitingClasses:
-    """All classes in the order of their last attempts, indexed by plugin, namespace and group.
+    """All classes in the order of their last attempts, indexed by plugin, namespace, group and neighbours.
 
     `order` gives the sort key of a unit.
     """
@@ -37,6 +39,7 @@ class WaitingClasses:
         self._by_plugin: dict[str, dict[int, WaitingClass]] = {}
         self._by_namespace: dict[str, dict[int, WaitingClass]] = {}
         self._by_group: dict[str, dict[int, WaitingClass]] = {}
+        self._neighbours = WaitingNeighbours()
         # When the backoff of a unit of a class ends.
         self._ripe: list[tuple[float, int]] = []
 
@@ -71,6 +74,7 @@ class WaitingClasses:
         if traits.kind is not None:
             self.table.kinds[row] = self.table.nodes.use(traits.kind)
         self._by_namespace.setdefault(traits.namespace, {})[row] = found
+        self._neighbours.add(row, traits.terms)
         if traits.group:
             self._by_group.setdefault(traits.group, {})[row] = found
         return found
@@ -126,6 +130,7 @@ class WaitingClasses:
         self._unlist(found)
         _discard(self._by_namespace, found.traits.namespace, row)
         _discard(self._by_group, found.traits.group, row)
+        self._neighbours.remove(row)
         if self.table.kinds[row] >= 0:
             self.table.nodes.drop(found.traits.kind, int(self.table.kinds[row]))
         self.table.give_back(row)
@@ -155,6 +160,10 @@ class WaitingClasses:
     def of_group(self, key: str) -> Iterable[WaitingClass]:
         """Classes of pods that name a group."""
         return self._by_group.get(key, {}).values()
+
+    def near(self, neighbour: Neighbour) -> Iterable[WaitingClass]:
+        """Classes of pods that may have a rule about a pod, some of them several times."""
+        return map(self.at, self._neighbours.about(neighbour))
 
     def _unlist(self, found: WaitingClass) -> None:
         for name in found.plugins:

@@ -7,7 +7,7 @@ these up in an index and calls the hint for no other pods.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -29,9 +29,17 @@ class Band(msgspec.Struct, frozen=True, eq=False):
     least: Int64
 
 
+class Neighbour(msgspec.Struct, frozen=True, eq=False):
+    """What rules of other pods select a placed pod by."""
+
+    namespace: str
+    labels: Mapping[str, str]
+
+
 class Reach(msgspec.Struct, frozen=True):
     """The pods that an event can concern at most: all pods, or the union of the pods of some namespaces, the
-    members of a group (its key), and the nominated pods.
+    members of a group (its key), the nominated pods, and those with required affinity, anti-affinity or
+    spread constraints about a pod in `near`.
 
     With a `band`, of the pods of the namespaces only those whose requests are in it, and members of groups.
     """
@@ -41,6 +49,7 @@ class Reach(msgspec.Struct, frozen=True):
     group: str = ""
     nominated: bool = False
     band: Band | None = None
+    near: tuple[Neighbour, ...] = ()
 
 
 EVERYBODY: Final = Reach(everybody=True)

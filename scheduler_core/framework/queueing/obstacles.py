@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 from scheduler_core.framework.nominations.nominated_sums import own_nominated
-from scheduler_core.framework.pod_terms import looks_around
+from scheduler_core.framework.pod_terms import looks_around, selected_by_all
 from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.queueing.hints import (
     EVERYBODY,
@@ -24,6 +24,7 @@ from scheduler_core.framework.queueing.hints import (
     StandingHint,
 )
 from scheduler_core.framework.queueing.min_crossing import leave_the_min
+from scheduler_core.framework.queueing.neighbour_terms import beside, hard_constraints
 from scheduler_core.framework.queueing.quota_obstacles import FAIR_MOVE_LATER, may_be_short_later
 from scheduler_core.framework.queueing.widest_victims import (
     freed_by_victims,
@@ -43,6 +44,7 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.gangs.gangs import take_census
 from scheduler_core.state.neighbours.affinity_index import carries_terms
+from scheduler_core.state.neighbours.selections import counted
 from scheduler_core.state.nomination import Nomination
 
 _NODE: Final = EventKind.NODE_ADD | EventKind.NODE_DELETE | EventKind.node_update()
@@ -113,7 +115,7 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     NOMINATED_PODS: free room is kept for nominated pods; any event may free it, or room elsewhere.
     PREEMPTION: no victims were found that help; the events make other pods eligible, or let the pod preempt
     again; a less important pod of its quota got room by a right that the pod lacks. PREEMPTION_BESIDE: the
-    same for pods with affinity or spread; an added or changed pod may be one that must stay near them.
+    same for pods with affinity or spread; an added or changed pod may be one that they count.
     BESIDE_CLAIMS: the same where nominated pods have spread constraints; one of
     them has started and claims its place no more. WITHIN_MIN: the same for a pod within the min of its quota,
     whose victims are pods of other quotas; another quota borrows more, or its own quota got a pod and now
@@ -127,7 +129,9 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
             **Obstacle.VICTIMS.hints(NarrowHint(_may_find_victims, _reach_of_victims)),
             EventKind.OVERTAKEN: NarrowHint(_is_overtaken, _own_quota),
         },
-        PREEMPTION_BESIDE: {EventKind.POD_ADD | EventKind.POD_UPDATE: None},
+        PREEMPTION_BESIDE: {
+            EventKind.POD_ADD | EventKind.POD_UPDATE: NarrowHint(_stays_beside, _reach_beside)
+        },
         BESIDE_CLAIMS: {EventKind.POD_ADD: NarrowHint(_had_a_claim, _reach_of_claims)},
         WITHIN_MIN: {
             EventKind.LOAN: NarrowHint(_may_reclaim),
@@ -203,6 +207,23 @@ def _is_overtaken(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
         and importance_of(state, event.pod) <= pod.priority
         and any(within_min(state.ledger, quota, asked) for asked in state.nodes.flavors.charges(pod))
     )
+
+
+def _reach_beside(state: ClusterState, event: ClusterEvent) -> Reach:
+    if event.pod is None or (event.what.meets(EventKind.POD_UPDATE) and event.old_pod is None):
+        return EVERYBODY
+    return beside(event)
+
+
+def _stays_beside(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether a pod that was added or changed is, or was, one that the pod's affinity or spread counts."""
+    forms = [form for form in (event.pod, event.old_pod) if form is not None]
+    if not forms or (event.what.meets(EventKind.POD_UPDATE) and event.old_pod is None):
+        return True
+    wanted = pod.pod_affinity.required
+    selections = [selected_by_all(state, pod, wanted)] if wanted else []
+    selections += [counted(pod, constraint)._replace(live=False) for constraint in hard_constraints(pod)]
+    return any(selection.takes(form) for selection in selections for form in forms)
 
 
 def _reach_of_claims(state: ClusterState, event: ClusterEvent) -> Reach:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scheduler_core.framework.queueing.hints import NarrowHint, StandingHint
+from scheduler_core.framework.queueing.hints import NarrowHint, Reach, StandingHint
+from scheduler_core.framework.queueing.neighbour_terms import neighbour_terms
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler_core.plugins.node_affinity import NodeAffinity
@@ -199,7 +200,20 @@ def answers(plugin: Any, happens: Happens) -> Iterator[str]:
                 reach = hint.reach(after, event) if isinstance(hint, NarrowHint) else None
                 wide = "" if reach is None or reach.everybody else " (some)"
                 woken = [pod for pod in WAITING.values() if hint is None or hint(after, pod, event)]
+                assert reach is None or all(reaches(reach, pod) for pod in woken)
                 yield f"{named(woken)}{free}{wide}"
+
+
+def reaches(reach: Reach, pod: Pod) -> bool:
+    """Whether the queue would ask about a waiting pod."""
+    beside = [
+        other
+        for other in reach.near
+        for term in neighbour_terms(pod)
+        if term.namespaces is None or other.namespace in term.namespaces
+        if term.selector.matches(other.labels)
+    ]
+    return reach.everybody or pod.namespace in reach.namespaces or bool(beside)
 
 
 def named(woken: list[Pod]) -> str:

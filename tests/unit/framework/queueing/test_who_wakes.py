@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from scheduler_core.framework.queueing.group_hints import group_hints
-from scheduler_core.framework.queueing.hints import Band, Hint, NarrowHint, Reach, StandingHint
+from scheduler_core.framework.queueing.hints import Band, Hint, NarrowHint, Neighbour, Reach, StandingHint
+from scheduler_core.framework.queueing.neighbour_terms import NeighbourTerm, neighbour_terms
 from scheduler_core.framework.queueing.obstacles import Obstacle, preemption_hints, searched_for
 from scheduler_core.framework.queueing.quota_obstacles import (
     beside_own_quota,
@@ -269,6 +270,7 @@ def told(reach: Reach) -> str:
         return "all"
     parts = [*sorted(reach.namespaces), *filter(None, [reach.group])]
     parts += ["across the min"] * (reach.band is not None)
+    parts += ["beside"] * bool(reach.near)
     return ",".join(parts + ["nominated"] * reach.nominated) or "nobody"
 
 
@@ -332,9 +334,16 @@ def concerns(state: ClusterState, reach: Reach, pod: Pod) -> bool:
     return (
         reach.everybody
         or (pod.namespace in reach.namespaces and in_band(state, reach.band, pod))
+        or any(selects(term, other) for other in reach.near for term in neighbour_terms(pod))
         or reach.group in filter(None, (state.gangs.unit_of(pod), group_key(pod)))
         or (reach.nominated and pod.uid in state.nominations.uids)
     )
+
+
+def selects(term: NeighbourTerm, other: Neighbour) -> bool:
+    """Whether a rule of a waiting pod may be about a pod."""
+    named = term.namespaces is None or other.namespace in term.namespaces
+    return named and term.selector.matches(other.labels)
 
 
 def in_band(state: ClusterState, band: Band | None, pod: Pod) -> bool:
