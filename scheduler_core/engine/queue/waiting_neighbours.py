@@ -22,7 +22,8 @@ class WaitingNeighbours:
     def add(self, row: int, terms: Iterable[NeighbourTerm]) -> None:
         """File the terms of a class; a class is filed once."""
         filed: list[tuple[str | None, Filed]] = []
-        for number, term in enumerate(terms):
+        selecting = (term for term in terms if not term.selector.nothing)
+        for number, term in enumerate(selecting):
             for namespace in (None,) if term.namespaces is None else term.namespaces:
                 index = self._by_namespace.setdefault(namespace, SelectorIndex())
                 index.add((row, number), term.selector)

@@ -1,0 +1,114 @@
+"""Many waiting pods that all differ: an event asks, and tries, no more of them than it can help.
+
+Each hint that is asked costs microseconds, and each attempt milliseconds in which nobody else is tried.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_core.engine.decisions import Placed, Rejected
+from scheduler_core.engine.events import QueueingHints
+from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+from tests.support.gang_scheduler import GangScheduler
+
+HOST = "kubernetes.io/hostname"
+MANY = 60
+
+
+def near(number: int) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": {"app": f"missing-{number}"}}, "topologyKey": HOST}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def spread(number: int) -> list[dict[str, Any]]:
+    selector = {"matchLabels": {"app": f"counted-{number}"}}
+    rule = {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule"}
+    return [{**rule, "labelSelector": selector}]
+
+
+def large(number: int) -> PodBuilder:
+    return make_pod(f"a/w{number}").uid(f"w{number}").requests(cpu=2, memory=f"{100 + number}Mi")
+
+
+KINDS = [
+    pytest.param(large, id="requests of its own"),
+    pytest.param(lambda number: large(number).selector(**{HOST: "n0"}), id="one full node"),
+    pytest.param(lambda number: large(number).spec(affinity=near(number)), id="a neighbour that is missing"),
+    pytest.param(
+        lambda number: large(number).spec(topologySpreadConstraints=spread(number)), id="a spread of its own"
+    ),
+]
+
+
+class Asked:
+    """A cluster that is full of pods of quota a, within whose min more pods wait; other is another quota.
+
+    `hints` and `tried` count what happens with the waiting pods.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
+        self.hints = self.tried = 0
+        self.made = GangScheduler()
+        for number in range(3):
+            self.put(make_node(f"n{number}").allocatable(cpu=4, memory="64Gi").labels(**{HOST: f"n{number}"}))
+        self.put(
+            make_quota("a/q").min(cpu=200, memory="999Gi"), make_quota("b/q").min(cpu=200, memory="999Gi")
+        )
+        self.put(*(self.runs(f"first{number}", 3, f"n{number}") for number in range(3)))
+        self.put(self.runs("passes", 1, "n0"))
+        self.put(*(kind(number) for number in range(MANY)))
+        self.step()
+        accepts = self._accepts = QueueingHints._accept  # noqa: SLF001
+
+        def accept(*args: Any) -> Any:
+            self.hints += 1
+            return accepts(*args)
+
+        monkeypatch.setattr(QueueingHints, "_accept", accept)
+        self.hints = self.tried = 0
+
+    def put(self, *objects: Any) -> None:
+        for builder in objects:
+            self.made.scheduler.put(builder.obj(), self.made.now)
+
+    def runs(self, name: str, cpu: int, node: str) -> PodBuilder:
+        return make_pod(f"a/{name}").uid(name).requests(cpu=cpu, memory="1Mi").on(node).started(900.0)
+
+    def step(self) -> None:
+        found = self.made.step(20.0)
+        self.tried += sum(isinstance(item, Placed | Rejected) for item in found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pods_of_the_quota_that_come_and_go_try_none_whom_they_do_not_help(
+    monkeypatch: pytest.MonkeyPatch, kind: Any
+) -> None:
+    asked = Asked(monkeypatch, kind)
+    for _ in range(3):
+        asked.made.scheduler.remove(asked.runs("passes", 1, "n0").obj(), asked.made.now)
+        asked.step()
+        asked.put(asked.runs("passes", 1, "n0"))
+        asked.step()
+    assert (asked.hints, asked.tried) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pods_of_others_that_start_ask_none_of_them(monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
+    asked = Asked(monkeypatch, kind)
+    asked.made.scheduler.remove(asked.runs("passes", 1, "n0").obj(), asked.made.now)
+    asked.step()
+    asked.hints = asked.tried = 0
+    asked.put(make_pod("b/other").uid("other").requests(cpu=1))
+    asked.step()
+    assert (asked.hints, asked.tried) == (0, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_room_for_one_of_them_is_found(monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
+    asked = Asked(monkeypatch, kind)
+    asked.made.scheduler.remove(asked.runs("first0", 3, "n0").obj(), asked.made.now)
+    found = [item.pod.name for item in asked.made.step(20.0) if isinstance(item, Placed)]
+    assert found == ["w0"]
