@@ -149,9 +149,8 @@ class ClusterState:
     def _confirm(
         self, placement: Placement, pod: Pod, old: Pod | None, now: float | None
     ) -> list[ClusterEvent]:
-        before = placement.pod
-        moved = self.nodes.names[placement.slot] != pod.node_name
-        if moved or placement.pod.requests != pod.requests or placement.pod.nonzero != pod.nonzero:
+        before, moved = placement.pod, self.nodes.names[placement.slot] != pod.node_name
+        if moved or before.requests != pod.requests or before.nonzero != pod.nonzero:
             # Bound elsewhere than assumed, or resized in place.
             self._unplace(pod.uid)
             follow(self, self._place(pod, pod.node_name, None, placement.learned), now)

@@ -61,13 +61,13 @@ class Asked:
         self.put(self.runs("passes", 1, "n0"))
         self.put(*(kind(number) for number in range(MANY)))
         self.step()
-        accepts = self._accepts = QueueingHints._accept  # noqa: SLF001
+        wake = QueueingHints.wake
 
-        def accept(*args: Any) -> Any:
+        def asked(*args: Any) -> Any:
             self.hints += 1
-            return accepts(*args)
+            return wake(*args)
 
-        monkeypatch.setattr(QueueingHints, "_accept", accept)
+        monkeypatch.setattr(QueueingHints, "wake", asked)
         self.hints = self.tried = 0
 
     def put(self, *objects: Any) -> None:
