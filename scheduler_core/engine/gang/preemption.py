@@ -52,6 +52,7 @@ from scheduler_core.framework.preemption.dry_run import (
 from scheduler_core.framework.preemption.eligibility import gang_not_eligible
 from scheduler_core.framework.preemption.group_loans import keeps_guarantees
 from scheduler_core.framework.preemption.loans import FIRST, WITHIN, contended_by, loans_of
+from scheduler_core.framework.preemption.other_sets import MOST_SETS_OF_A_GROUP, TriedSet, cheapest_admitted
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.quota.group_need import least
@@ -127,16 +128,27 @@ def _reprieved(
 
 
 def _at_once(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
-    """Victims for the gang as a whole, on behalf of its member with the highest priority."""
+    """Victims for the gang as a whole, on behalf of its member with the highest priority.
+
+    For each demand the fewest that are enough, or, if these must not go, those of other sets.
+    """
+    state = cycle.state
     top = max((pod for _, pod in members), key=lambda pod: pod.priority)
     reprieve = Reprieve(cycle, members, need, now, _MOST_AT_ONCE)
-    for found in victims_at_once(cycle.state, members, need, reprieve.fits, now):
-        if not reprieve.fits(found):
-            continue
-        made = _for_placed_members([(victim, top) for victim in found], reprieve.nominated)
-        if made is None or takes_guaranteed(cycle.state, members, made):
-            continue
-        if _by_right(cycle, members, made, now):
+
+    def tried(demand: Demand) -> Iterator[TriedSet[GangPreemption]]:
+        found = _victims_of(state, demand, reprieve.fits)
+        if found is not None and reprieve.fits(found):
+            made = _for_placed_members([(victim, top) for victim in found], reprieve.nominated)
+            if made is not None and takes_guaranteed(state, members, made):
+                made = None
+            if made is not None and not _by_right(cycle, members, made, now):
+                made = None
+            yield TriedSet((), found, made)
+
+    for demand in demands_at_once(state, members, need, now):
+        made = cheapest_admitted(state, demand, tried, MOST_SETS_OF_A_GROUP)
+        if made is not None:
             return made
     return None
 
@@ -356,33 +368,21 @@ def _above_max(state: ClusterState, pod: Pod) -> bool:
 MOST_CANDIDATES: Final = 28
 
 
-def victims_at_once(
-    state: ClusterState,
-    members: Members,
-    need: int,
-    enough: Callable[[Sequence[Pod]], bool],
-    now: float = math.inf,
-) -> Iterator[list[Pod]]:
-    """For each demand the fewest lawful victims that are enough; nothing if there are none, or too many
-    candidates.
+def demands_at_once(state: ClusterState, members: Members, need: int, now: float = math.inf) -> list[Demand]:
+    """The demands for all members at once, in turn. `now`: as in `reclaim_demand`.
 
     Members that preempt one by one each take the least for themselves. A later member that may evict no pod
     then finds no room, though other victims would have made room for all. Here all candidates are removed,
-    and as many as possible are reprieved; every check (`enough`) places the whole gang. `now`: as in
-    `reclaim_demand`.
+    and as many as possible are reprieved; every check places the whole gang.
     """
-    if not all(profile.across_nodes for profile, _ in members):
-        return
-    for demand in _demands(state, members, need, now):
-        victims = _victims_of(state, demand, enough)
-        if victims is not None:
-            yield victims
+    across_nodes = all(profile.across_nodes for profile, _ in members)
+    return _demands(state, members, need, now) if across_nodes else []
 
 
 def _victims_of(
     state: ClusterState, demand: Demand, enough: Callable[[Sequence[Pod]], bool]
 ) -> list[Pod] | None:
-    """The fewest lawful victims of one demand that are enough, or None."""
+    """The fewest lawful victims of one demand that are enough, or None; None of too many candidates."""
     rows = np.flatnonzero(demand.eligible)
     if not 0 < len(rows) <= MOST_CANDIDATES or not enough(list(state.table.of(rows))):
         return None

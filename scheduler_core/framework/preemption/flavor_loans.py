@@ -78,7 +78,7 @@ def keeps_flavors(state: ClusterState, pod: Pod, victims: Iterable[Pod]) -> bool
     if not state.nodes.flavors:
         return True
     others = [victim for victim in victims if victim.namespace != pod.namespace]
-    units, lost = _units(state, others), dict[str, dict[str, dict[str, int]]]()
+    units, lost = units_of(state, others), dict[str, dict[str, dict[str, int]]]()
     for victim in others:
         of_quota = lost.setdefault(victim.namespace, {})
         shift(of_quota.setdefault(units[victim.uid], {}), charged(state.charge_of(victim)))
@@ -120,7 +120,7 @@ def _is_over_before_last(
     )
 
 
-def _units(state: ClusterState, victims: Sequence[Pod]) -> dict[str, str]:
+def units_of(state: ClusterState, victims: Sequence[Pod]) -> dict[str, str]:
     """The unit in which each victim (uid) goes: its gang, if all of it that runs goes, else itself."""
     going, whole = {victim.uid for victim in victims}, dict[str, bool]()
     found = {}

@@ -18,14 +18,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from scheduler_core.framework.nominations.nominated_sums import nominated_by_quota, own_nominated
-from scheduler_core.framework.preemption.flavor_loans import keeps_flavors
+from scheduler_core.framework.preemption.flavor_loans import keeps_flavors, units_of
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.fair_shares import ShareScale, WeightedShare, borrows, scale_of
 from scheduler_core.quota.group_limits import Reading, nominated_in
 from scheduler_core.quota.ledger import QuotaLedger, charged, plus, shift
-from scheduler_core.quota.policy import lendable, reclaimable_from
+from scheduler_core.quota.policy import lendable, reclaimable_from, relevant
 from scheduler_core.quota.tree import GroupAccount
 from scheduler_core.state.cluster import ClusterState
 
@@ -210,7 +210,9 @@ def keeps_guarantees(state: ClusterState, pod: Pod, victims: Iterable[Pod]) -> b
     """Whether groups keep their min when pods of other quotas go for a pod or for its gang, and quotas their
     min of each flavor.
 
-    In some order, each group that is not above the pod is over its min before one of its pods goes.
+    In some order, each group that is not above the pod is over its min before one of its pods goes, in a
+    resource that limits the quota of the pod and that the pod uses. Victims that are all that runs of a gang
+    go together.
     """
     ledger, quota, victims = state.ledger, state.ledger.quota_of(pod.namespace), list(victims)
     if not keeps_flavors(state, pod, victims):
@@ -218,17 +220,26 @@ def keeps_guarantees(state: ClusterState, pod: Pod, victims: Iterable[Pod]) -> b
     if not ledger.tree or quota is None:
         return True
     groups = ledger.groups_above(quota.namespace)
-    lost: dict[str, list[dict[str, int]]] = {}
+    lost: dict[str, dict[str, dict[str, int]]] = {}
+    units = units_of(state, victims)
     for victim in victims:
         for group in ledger.groups_above(victim.namespace):
             if group not in groups:
-                lost.setdefault(group.name, []).append(charged(state.charge_of(victim)))
+                unit = lost.setdefault(group.name, {}).setdefault(units[victim.uid], {})
+                shift(unit, _limited(state, victim))
     accounts = ledger.tree.accounts
-    return all(_lawful(ledger, accounts[name], amounts) for name, amounts in lost.items())
+    return all(_lawful(ledger, accounts[name], list(amounts.values())) for name, amounts in lost.items())
+
+
+def _limited(state: ClusterState, pod: Pod) -> dict[str, int]:
+    """What a pod is charged of the resources that limit its quota."""
+    quota = state.ledger.quota_of(pod.namespace)
+    names = relevant(state.ledger, quota) if quota is not None else frozenset[str]()
+    return {name: value for name, value in charged(state.charge_of(pod)).items() if name in names}
 
 
 def _lawful(ledger: QuotaLedger, group: GroupAccount, amounts: Sequence[ResourceList]) -> bool:
-    """Whether a group is over its min before the last of its victims goes."""
+    """Whether a group is over its min before the last of these units of victims goes."""
     total: dict[str, int] = {}
     for amount in amounts:
         shift(total, amount)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.engine.gang import preemption
-from tests.support.builders import PodBuilder, make_budget, make_pod, make_quota
+from tests.support.builders import PodBuilder, make_budget, make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, evicted, member
 
 
@@ -94,3 +94,22 @@ def test_with_too_many_candidates_no_search_is_made(monkeypatch: pytest.MonkeyPa
     made = GangScheduler([3], g=2)
     made.put(runs("b/small", 1), runs("b/large", 2), *mixed((5, 0)))
     assert evicted(made.step()) == set()
+
+
+def test_a_gang_takes_other_victims_where_the_first_must_not_go() -> None:
+    """Half of the gang is within min, so it takes no more than is borrowed: not the pair."""
+    made = GangScheduler()
+    for name, low in (("a", 3), ("b", 4), ("c", 4)):
+        made.scheduler.put(make_quota(f"{name}/q").min(cpu=low).obj(), made.now)
+    for name, size in (("n0", 6), ("n1", 6), ("n2", 3)):
+        made.scheduler.put(make_node(name).allocatable(cpu=size).obj(), made.now)
+    for name in ("a/work", "b/pair"):
+        made.scheduler.put(make_group(name).uid(name).needs(2).obj(), made.now)
+    made.put(
+        make_pod("b/x0").uid("x0").requests(cpu=3).group("pair").on("n1"),
+        make_pod("b/x1").uid("x1").requests(cpu=2).group("pair").on("n0"),
+        make_pod("b/single").uid("single").requests(cpu=2).priority(1).on("n2"),
+        make_pod("c/other").uid("other").requests(cpu=2).on("n0"),
+    )
+    made.put(*(make_pod(f"a/w{i}").uid(f"w{i}").requests(cpu=2).priority(1).group("work") for i in range(2)))
+    assert evicted(made.step()) == {"single"}

@@ -44,7 +44,7 @@ def seats(found: GangPreemption | None) -> dict[str, str]:
 
 def greedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Victims of a member are all pods of n0 that may go; they are not looked for all at once."""
-    monkeypatch.setattr(preemption, "victims_at_once", lambda *_: ())
+    monkeypatch.setattr(preemption, "demands_at_once", lambda *_: ())
     original = PodCycle.attempt
 
     def attempt(self: Any, profile: Any, pod: Any, now: float, *, post_filter: bool = True, **_: Any) -> Any:
@@ -134,7 +134,7 @@ def test_a_node_whose_victims_free_too_little_is_no_node(monkeypatch: pytest.Mon
 def test_an_unknown_node_is_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     made = GangScheduler([1], g=1)
     made.put(runs("v"))
-    monkeypatch.setattr(preemption, "victims_at_once", lambda *_: ())
+    monkeypatch.setattr(preemption, "demands_at_once", lambda *_: ())
     original = PodCycle.attempt
 
     def attempt(self: Any, profile: Any, pod: Any, now: float, *, post_filter: bool = True, **_: Any) -> Any:

@@ -85,34 +85,45 @@ def test_a_fair_move_takes_the_next_cheapest_set(story: str) -> None:
     assert evicted(made().step()) == set(gone.split())
 
 
-# Reclaims. b is guaranteed 1 CPU, and the department of a keeps 3 of the 4 that a uses.
+# Reclaims.
 
 
-def guaranteed_world(*, gang: bool) -> GangScheduler:
-    """Two pods of a go together, and others are more important."""
-    quotas = [make_quota("a/q").label("muster.dev/quota-group", "dept"), make_quota("b/q").min(cpu=1, pods=2)]
-    dept = {
-        "apiVersion": "muster.dev/v1alpha1",
-        "kind": "QuotaGroup",
-        "metadata": {"name": "dept"},
-        "spec": {"min": {"cpu": "3", "pods": "4"}},
-    }
-    running = [make_pod(f"a/x{i}").uid(f"x{i}").requests(cpu=1).on("n0").started(100 + i) for i in range(4)]
-    for pod in running[:2]:
-        pod.priority(3)
-    for pod in running[2:]:
-        pod.group("pair")
-    made = world(quotas, 1, running, "a/pair")
-    made.scheduler.put(parse_quota_group(dept), made.now)
-    if gang:
-        made.scheduler.put(make_group("b/work").uid("work").needs(2).obj(), made.now)
-    for name in ("w0", "w1") if gang else ("w0",):
-        pod = make_pod(f"b/{name}").uid(name).requests(cpu="500m" if gang else 1)
-        made.put(pod.group("work") if gang else pod)
+def dept(cpu: int) -> GangScheduler:
+    """c and d borrow 1 CPU each, and so 2 of what their department is guaranteed; e borrows 1.
+
+    b asks for `cpu` CPUs, which n0 has once pods of c and d are gone, and n1 once that of e is.
+    """
+    quotas = [make_quota("c/q").min(cpu=1), make_quota("d/q").min(cpu=2)]
+    for quota in quotas:
+        quota.label("muster.dev/quota-group", "dept")
+    made = world([*quotas, make_quota("e/q").min(cpu=3), make_quota("b/q").min(cpu=4)], 0, [])
+    for name, size in (("n0", 4), ("n1", 4), ("n2", 1)):
+        made.scheduler.put(make_node(name).allocatable(cpu=size).obj(), made.now)
+    made.scheduler.put(parse_quota_group({"metadata": {"name": "dept"}, "spec": {"min": {"cpu": "3"}}}), 1.0)
+    for name, size, node in (("c/c0", 2, "n0"), ("d/d0", 2, "n0"), ("d/d1", 1, "n2"), ("e/e0", 4, "n1")):
+        made.put(make_pod(name).uid(name[2:]).requests(cpu=size).on(node).started(100))
+    made.put(make_pod("b/w0").uid("w0").requests(cpu=cpu))
     return made
 
 
-@pytest.mark.parametrize("gang", [False, True], ids=["for a pod", "for a gang"])
-def test_a_claim_takes_the_next_cheapest_set(gang: bool) -> None:
-    """A pair would take more than the department borrows."""
-    assert evicted(guaranteed_world(gang=gang).step()) == {"x1"}
+@pytest.mark.parametrize(
+    ("cpu", "gone"),
+    [
+        pytest.param(2, "c0", id="as much as the department borrows"),
+        pytest.param(4, "e0", id="not beyond that by two pods, though that is cheaper"),
+    ],
+)
+def test_a_claim_leaves_a_department_its_min(cpu: int, gone: str) -> None:
+    assert evicted(dept(cpu).step()) == {gone}
+
+
+@pytest.mark.parametrize("group", ["dept", ""], ids=["of a department", "without one"])
+def test_a_claim_takes_a_gang_that_goes_as_a_whole(group: str) -> None:
+    """c borrows 1 CPU, and its department nothing else. Only the whole gang makes room."""
+    made = world([make_quota("c/q").min(cpu=3).label("muster.dev/quota-group", group)], 0, [], "c/pair")
+    made.scheduler.put(make_quota("b/q").min(cpu=4).obj(), made.now)
+    made.scheduler.put(make_node("n0").allocatable(cpu=4).obj(), made.now)
+    made.scheduler.put(parse_quota_group({"metadata": {"name": "dept"}, "spec": {}}), 1.0)
+    made.put(*(make_pod(f"c/c{i}").uid(f"c{i}").requests(cpu=2).group("pair").on("n0") for i in range(2)))
+    made.put(make_pod("b/w0").uid("w0").requests(cpu=4))
+    assert evicted(made.step()) == {"c0", "c1"}
