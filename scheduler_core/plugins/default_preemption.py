@@ -31,4 +31,6 @@ class DefaultPreemption:
         if reason or cycle.evaluation is None:
             return must_wait(reason)
         demand = ordinary_demand(cycle.state, cycle.pod, spare_quotas=under_quotas)
-        return VictimSearch(cycle, cycle.evaluation, demand).run(across_nodes=cycle.evaluation.across_nodes)
+        # Victims on other nodes are a right that comes with quotas; kube-scheduler has none on other nodes.
+        across = under_quotas and cycle.evaluation.across_nodes
+        return VictimSearch(cycle, cycle.evaluation, demand).run(across_nodes=across)

@@ -71,6 +71,10 @@ class CandidateSelection:
             self._cost, self.best = cost, found
         return self._cost <= expected if expected else not found.disrupted
 
+    def is_cheaper_than(self, bound: Cost) -> bool:
+        """Whether there is a best candidate that costs less than `bound`, the first keys of a cost."""
+        return self.best is not None and self._cost[: len(bound)] < bound
+
     @property
     def flawed(self) -> bool:
         """True if the best candidate reaches into a min or violates a budget; another node might not."""

@@ -22,6 +22,8 @@ from scheduler_core.state.placed.pods import PodTable
 Cost = tuple[float, ...]
 # The number of leading keys that are 0 for victims which violate no loan and no budget.
 FLAWS: Final = 3
+# The number of leading keys that bound the cost whatever is evicted besides: up to the number of victims.
+SURE_KEYS: Final = 6
 
 # Every victim adds at least 1 to the sum, also one of negative priority (as in kube-scheduler).
 PRIORITY_OFFSET: Final = 2**31

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
 import numpy as np
 
+from scheduler_core.arrays.index import PODS_ROW
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.evaluation import Evaluation
@@ -22,7 +23,7 @@ from scheduler_core.framework.nominations.nominated import nominated_room
 from scheduler_core.framework.preemption.budgets import Budgets, counted
 from scheduler_core.framework.preemption.candidates import Admits, CandidateSelection, admits_all
 from scheduler_core.framework.preemption.conflicts import Conflicts
-from scheduler_core.framework.preemption.cost_bounds import FLAWS, CandidateMatrix
+from scheduler_core.framework.preemption.cost_bounds import FLAWS, SURE_KEYS, Bounds, CandidateMatrix
 from scheduler_core.framework.preemption.cross_node import ClusterCandidates
 from scheduler_core.framework.preemption.demand import Demand, Rows, without_needed
 from scheduler_core.framework.preemption.dry_run import Candidate, DryRun
@@ -35,7 +36,7 @@ from scheduler_core.framework.status import SUCCESS
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.trial import Trial
 
-# Most nodes for a dry run in the order of cost, and most nodes that other filters refuse.
+# Most nodes for a dry run in the order of cost, and most that other filters refuse where there are no others.
 MAX_TRIALS: Final = 16
 MAX_EXACT_NODES: Final = 100
 # Most pods of the whole cluster, the least important first, to remove if those of a node do not suffice.
@@ -234,8 +235,8 @@ class VictimSearch:
         for offer in islice(self._cheapest(here & ~beyond, deficit), MAX_TRIALS):
             if choice.offer(self._proved(offer.slot, offer.rows), offer.cost[:-1]) or self._over:
                 break
-        if choice.best is None and not self._over:
-            self._by_filters(np.flatnonzero(here & beyond)[:MAX_EXACT_NODES], choice)
+        if not self._over:
+            self._by_filters(np.flatnonzero(here & beyond), deficit, choice)
         return choice.best
 
     def _choice(self) -> CandidateSelection:
@@ -250,12 +251,24 @@ class VictimSearch:
         own = deficit if len(slots) == size else deficit[:, slots]
         return iter(CheapestFirst(matrix, self.demand, own, self.budgets, self.state.nodes.name_ranks()))
 
-    def _by_filters(self, slots: Rows, choice: CandidateSelection) -> None:
-        """Nodes that another filter refuses: remove all candidates, then reprieve."""
+    def _by_filters(self, slots: Rows, deficit: Int64, choice: CandidateSelection) -> None:
+        """Nodes that another filter refuses: remove all candidates, then reprieve.
+
+        `deficit` int64 [R, N] is what each node lacks besides. The nodes whose victims may be cheapest come
+        first; the search ends when none of the others can be cheaper than the best candidate.
+        """
         matrix = CandidateMatrix(self.state.table, self.demand, slots, self.state.nodes.size)
-        for lane, slot in enumerate(slots.tolist()):
+        least = deficit[:, slots]
+        # At least one pod must go, whatever the filter refuses.
+        least[PODS_ROW] = np.maximum(least[PODS_ROW], 1)
+        bounds = Bounds(matrix, None, least, self.state.nodes.name_ranks())
+        places = chain.from_iterable(block.tolist() for block, _ in bounds.blocks())
+        for place in islice(places, MAX_EXACT_NODES if choice.best is None else MAX_TRIALS):
+            if choice.is_cheaper_than(bounds.cost(place)[:SURE_KEYS]):
+                return
+            lane = int(bounds.lanes[place])
             rows = matrix.rows[matrix.chosen[:, lane], lane].astype(np.int64)
-            self._all_away(slot, rows, choice)
+            self._all_away(int(slots[lane]), rows, choice)
             if self._over:
                 return
 

@@ -7,8 +7,8 @@ the larger of both is taken; pod-level requests replace the sum per resource; ov
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -135,9 +135,14 @@ class ResizeStatusWire(msgspec.Struct, frozen=True, rename="camel"):
         }
 
     @property
+    def reports_pod_level(self) -> bool:
+        """Whether the kubelet says what the pod level has."""
+        return self.allocated_resources is not None or self.resources is not None
+
+    @property
     def changes_requests(self) -> bool:
         """Whether the pod may count as anything else than what its spec asks for."""
-        if self.allocated_resources is not None or self.resources is not None:
+        if self.reports_pod_level:
             return True
         # Asked of every pod that is read: no dict is made for the answer.
         for statuses in (self.container_statuses, self.init_container_statuses):
@@ -200,36 +205,71 @@ def _pod_level(total: dict[str, int], declared: Mapping[str, int]) -> dict[str, 
     return total
 
 
-def _held(
-    allocated: Mapping[str, Any] | None, actuated: ResourcesWire | None, path: str
-) -> dict[str, int] | None:
-    """The larger of what the kubelet has allocated and actuated; None where it says nothing."""
-    reported = actuated.requests if actuated is not None else None
-    if not allocated and not reported:
-        return None
-    return maximum(
-        parse_resource_list(allocated, f"{path}.allocatedResources"),
-        parse_resource_list(reported, f"{path}.resources.requests"),
-    )
+class _Amounts(NamedTuple):
+    """What one container, or the pod level, asks for, and what the kubelet has allocated and actuated."""
+
+    asked: Mapping[str, int]
+    allocated: Mapping[str, int]
+    actuated: Mapping[str, int]
 
 
-def _counted(asked: Mapping[str, int], held: dict[str, int] | None, infeasible: bool) -> Mapping[str, int]:
-    """The larger of what is asked for and held; an infeasible resize asks for nothing more."""
-    if held is None:
-        return asked
-    return held if infeasible else maximum(asked, held)
+def _unchanged(asked: Mapping[str, int]) -> _Amounts:
+    return _Amounts(asked, asked, asked)
+
+
+def _amounts(
+    asked: Mapping[str, int],
+    allocated: Mapping[str, Any] | None,
+    actuated: ResourcesWire | None,
+    path: str,
+    *,
+    infeasible: bool,
+) -> _Amounts:
+    """Where the kubelet tells of no allocation, that is what is asked for, unless the node refused it."""
+    given: Mapping[str, int] = _NO_REQUESTS if infeasible else asked
+    if allocated is not None:
+        given = parse_resource_list(allocated, f"{path}.allocatedResources")
+    real = given
+    if actuated is not None and actuated.requests is not None:
+        real = parse_resource_list(actuated.requests, f"{path}.resources.requests")
+    return _Amounts(asked, given, real)
+
+
+def _largest(amounts: _Amounts, *, infeasible: bool) -> dict[str, int]:
+    """The largest of the three; a resize that the node can never give asks for nothing more."""
+    held = maximum(amounts.allocated, amounts.actuated)
+    return held if infeasible else maximum(amounts.asked, held)
 
 
 def _declared(
-    spec: PodResourcesWire, status: ResizeStatusWire | None, infeasible: bool, overhead: ResourceList
+    spec: PodResourcesWire,
+    status: ResizeStatusWire | None,
+    total: Mapping[str, int],
+    overhead: ResourceList,
+    *,
+    infeasible: bool,
 ) -> Mapping[str, int]:
-    """Requests of the pod level. What the kubelet reports there has the overhead in it, the spec has not."""
-    asked = _requests(spec.resources, "spec")
-    reported = _held(status.allocated_resources, status.resources, "status") if status is not None else None
-    held = None
-    if reported is not None:
-        held = {name: max(0, reported.get(name, 0) - overhead.get(name, 0)) for name in asked}
-    return _counted(asked, held, infeasible)
+    """Requests of the pod level, filled in as an API server does; `total` has what containers ask for.
+
+    A resource that the pod level only limits is requested as the containers request it, and up to the limit
+    only where none does. Huge pages cannot be promised twice, so their limit is always the request. What the
+    kubelet reports of the pod level has the overhead in it, the spec has not.
+    """
+    limits = _limits(spec.resources, "spec")
+    requests = spec.resources.requests if spec.resources is not None else None
+    asked = {
+        name: value
+        for name, value in limits.items()
+        if name not in total or name.startswith(names.HUGEPAGES_PREFIX)
+    } | parse_resource_list(requests, "spec.resources.requests")
+    if status is None or not status.reports_pod_level:
+        return asked
+    found = _amounts(asked, status.allocated_resources, status.resources, "status", infeasible=infeasible)
+
+    def own(reported: Mapping[str, int]) -> dict[str, int]:
+        return {name: max(0, reported.get(name, 0) - overhead.get(name, 0)) for name in asked}
+
+    return _largest(_Amounts(asked, own(found.allocated), own(found.actuated)), infeasible=infeasible)
 
 
 def effective_requests(
@@ -240,30 +280,46 @@ def effective_requests(
 ) -> dict[str, int]:
     """Requests of a whole pod: exact integers, CPU in milli. `pods` is not in it (one pod is one pod).
 
-    During an in-place resize, of which `status` tells, the larger of asked, allocated and actuated counts,
-    and only what is allocated and actuated if the resize is infeasible: as kube-scheduler and ResourceQuota
-    count. `missing` gives values for containers that request none of a resource (scoring). Raises ModelError
-    with the path of a malformed quantity.
+    During an in-place resize, of which `status` tells, the largest of three sums counts: of what is asked
+    for, allocated and actuated; only of the last two if the resize is infeasible (kube-scheduler and
+    ResourceQuota since 1.37). `missing` gives values for containers that request none of a resource
+    (scoring). Raises ModelError with the path of a malformed quantity.
     """
     statuses, infeasible = _NO_STATUSES, False
     if status is not None and status.changes_requests:
         statuses, infeasible = status.reporting, status.infeasible
 
-    def one(wire: ContainerWire, path: str) -> Mapping[str, int]:
-        asked: Mapping[str, int] = _requests(wire.resources, path)
+    def one(wire: ContainerWire, path: str) -> _Amounts:
+        asked = _requests(wire.resources, path)
         found = statuses.get(wire.name)
-        if found is not None:
-            held = _held(found.allocated_resources, found.resources, f"status[{wire.name}]")
-            asked = _counted(asked, held, infeasible)
-        return {**missing, **asked} if missing else asked
+        if found is None:
+            return _unchanged(asked)
+        inside = f"status[{wire.name}]"
+        return _amounts(asked, found.allocated_resources, found.resources, inside, infeasible=infeasible)
 
     containers = [one(c, f"spec.containers[{i}]") for i, c in enumerate(spec.containers or ())]
     init = [one(c, f"spec.initContainers[{i}]") for i, c in enumerate(spec.init_containers or ())]
-    total = _aggregate(spec, containers, init)
+
+    def summed(which: int) -> dict[str, int]:
+        parts = [[one[which] for one in those] for those in (containers, init)]
+        if missing:
+            parts = [[{**missing, **values} for values in those] for those in parts]
+        return _aggregate(spec, *parts)
+
+    if statuses:
+        total = _largest(_Amounts(summed(0), summed(1), summed(2)), infeasible=infeasible)
+    else:
+        total = summed(0)
     overhead = parse_resource_list(spec.overhead, "spec.overhead") if spec.overhead else _NO_REQUESTS
     if spec.resources is not None:
-        total = _pod_level(total, _declared(spec, status, infeasible, overhead))
+        named = _names([*containers, *init]) if missing else total
+        total = _pod_level(total, _declared(spec, status, named, overhead, infeasible=infeasible))
     return add(total, overhead) if overhead else total
+
+
+def _names(containers: Sequence[_Amounts]) -> dict[str, int]:
+    """The resources that containers ask for themselves; the amounts do not matter."""
+    return {name: amount for one in containers for name, amount in one.asked.items()}
 
 
 def nonzero_requests(
@@ -275,9 +331,8 @@ def nonzero_requests(
     """
     found = requests
     containers = (*(spec.containers or ()), *(spec.init_containers or ()))
-    # A resize that the node refuses may hold less than what the containers name.
-    refused = status.changes_requests and status.infeasible
-    if refused or not all(_names_compute(container.resources) for container in containers):
+    # What a kubelet reports need not name what the containers name.
+    if status.changes_requests or not all(_names_compute(container.resources) for container in containers):
         found = effective_requests(spec, status, missing=NONZERO_DEFAULTS)
     return found.get(names.CPU, 0), found.get(names.MEMORY, 0)
 

@@ -130,13 +130,16 @@ def test_containers_without_requests_count_with_the_usual_defaults() -> None:
     assert score(NodeResourcesFit(), state, make_pod("x/p").obj()) == {"n": 85}
 
 
-def test_balance_prefers_even_use() -> None:
+def test_balance_prefers_nodes_that_become_more_even() -> None:
     state = cluster(
         make_node("even").allocatable(cpu="4", memory="4Gi").obj(),
         make_node("skewed").allocatable(cpu="2", memory="8Gi").obj(),
+        make_node("improved").allocatable(cpu="4", memory="8Gi").obj(),
+        make_pod("x/memory").requests(memory="4Gi").on("improved").obj(),
     )
     pod = make_pod("x/p").requests(cpu="1", memory="1Gi").obj()
-    assert score(NodeResourcesBalancedAllocation(), state, pod) == {"even": 100, "skewed": 81}
+    # The balances without the pod are 100, 100 and 75; with it 100, 81 (81.25) and 81.
+    assert score(NodeResourcesBalancedAllocation(), state, pod) == {"even": 75, "skewed": 65, "improved": 78}
 
 
 def test_balance_has_no_opinion_on_pods_that_ask_for_nothing() -> None:
@@ -146,8 +149,14 @@ def test_balance_has_no_opinion_on_pods_that_ask_for_nothing() -> None:
 def test_balance_over_configured_resources() -> None:
     plugin = NodeResourcesBalancedAllocation([("cpu", 1), ("memory", 1), ("nvidia.com/gpu", 1)])
     pod = make_pod("x/p").requests(cpu="4", memory="4Gi", gpu="2").obj()
-    # large: halves of everything; small would be over in cpu and memory and lacks the third.
-    assert score(plugin, two(), pod) == {"small": 100, "large": 100}
+    # large: halves of everything, before a tenth, a tenth and nothing, which is a balance of 95.
+    # small: over in cpu and memory, and it lacks the third.
+    assert score(plugin, two(), pod) == {"small": 75, "large": 77}
+
+
+def test_nodes_without_the_configured_resources_keep_their_balance() -> None:
+    plugin = NodeResourcesBalancedAllocation([("example.com/nowhere", 1)])
+    assert score(plugin, two(), make_pod("x/p").requests(cpu="1").obj()) == {"small": 0, "large": 0}
 
 
 @pytest.mark.parametrize(

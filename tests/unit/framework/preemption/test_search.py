@@ -277,8 +277,28 @@ def test_no_attempt_is_lost_on_nodes_that_evictions_do_not_open(monkeypatch: pyt
     assert search(asking, node("n1", "z1", cpu=5), node("n2", "z2"), cheap, dear, stays) == ("n2", ["dear"])
 
 
-def test_nodes_that_only_lack_room_come_before_those_that_another_filter_refuses() -> None:
+def test_the_cheapest_victims_go_whichever_filter_refuses_their_node() -> None:
     asking = away_from(pod("p", priority=9, app="db"), "web").obj()
+    nodes = node("n1", "z1"), node("n2", "z2")
     refuses, dear = pod("refuses", "n1", 0, 1), pod("dear", "n2", 5, 4, "job")
-    assert search(asking, node("n1", "z1"), node("n2", "z2"), refuses, dear) == ("n2", ["dear"])
+    assert search(asking, *nodes, refuses, dear) == ("n1", ["refuses"])
+    assert search(asking, *nodes, pod("refuses", "n1", 7, 1), dear) == ("n2", ["dear"])
+    assert search(asking, *nodes, refuses, pod("other", "n1", 8, 4, "job"), dear) == ("n2", ["dear"])
     assert search(asking, node("n1", "z1"), refuses) == ("n1", ["refuses"])
+
+
+def test_few_nodes_are_tried_for_cheaper_victims_than_those_that_resources_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first of them has the cheaper victim only at first sight: it must stay for its priority."""
+    asking = away_from(pod("p", priority=9, app="db"), "web").obj()
+    world = (
+        *(node(f"n{number}", f"z{number}") for number in (1, 2, 3)),
+        pod("harmless", "n1", 0, 1, "job"),
+        pod("stays", "n1", 9, 1),
+        pod("refuses", "n2", 1, 1),
+        pod("dear", "n3", 5, 4, "job"),
+    )
+    assert search(asking, *world) == ("n2", ["refuses"])
+    monkeypatch.setattr("scheduler_core.framework.preemption.search.MAX_TRIALS", 1)
+    assert search(asking, *world) == ("n3", ["dear"])

@@ -76,6 +76,24 @@ CASES = [
         id="an extended resource has no pod level",
     ),
     pytest.param(
+        {"resources": {"limits": {"cpu": "3"}}, "containers": [container("100m")]},
+        {"cpu": 100},
+        id="a limit of the pod level is no request beside containers that ask",
+    ),
+    pytest.param(
+        {"resources": {"limits": {"cpu": "3", "memory": "1Ki"}}, "containers": [container("0")]},
+        {"cpu": 0, "memory": 1024},
+        id="a limit of the pod level stands in for what no container asks for",
+    ),
+    pytest.param(
+        {
+            "resources": {"limits": {"hugepages-2Mi": "4Mi"}},
+            "containers": [{"name": "c", "resources": {"limits": {"hugepages-2Mi": "2Mi"}}}],
+        },
+        {"hugepages-2Mi": 4 * 2**20},
+        id="huge pages of the pod level are requested up to their limit",
+    ),
+    pytest.param(
         {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]},
         {"cpu": 2000},
         id="limits stand in",
@@ -87,6 +105,57 @@ CASES = [
 @pytest.mark.parametrize(("spec", "expected"), CASES)
 def test_requests(spec: dict[str, Any], expected: dict[str, int]) -> None:
     assert requests_of({"spec": spec}) == expected
+
+
+def resized(asked: str, allocated: str | None, actuated: str | None) -> tuple[Any, Any]:
+    """A container, and what the kubelet says of it."""
+    name = f"c-{asked}-{allocated}-{actuated}"
+    status: dict[str, Any] = {"name": name}
+    if allocated is not None:
+        status["allocatedResources"] = {"cpu": allocated}
+    if actuated is not None:
+        status["resources"] = {"requests": {"cpu": actuated}}
+    return {"name": name, "resources": {"requests": {"cpu": asked}}}, status
+
+
+@pytest.mark.parametrize(
+    ("containers", "resize", "cpu"),
+    [
+        pytest.param([resized("1", "3", "3")], "", 3000, id="what is still held"),
+        pytest.param([resized("3", "1", "1")], "", 3000, id="what is asked for"),
+        pytest.param(
+            [resized("3", "1", "2")], "Infeasible", 2000, id="what is held, where no more can be given"
+        ),
+        pytest.param(
+            [resized("3", None, "1")], "", 3000, id="what is allocated, if not told, is what is asked for"
+        ),
+        pytest.param([resized("3", None, "1")], "Infeasible", 1000, id="unless it cannot be given"),
+        pytest.param(
+            [resized("3", "1", None)], "Infeasible", 1000, id="what is actuated, if not told, is allocated"
+        ),
+        pytest.param(
+            [resized("1", "3", "3"), resized("3", "1", "1")],
+            "",
+            4000,
+            id="what moves between containers counts once",
+        ),
+        pytest.param(
+            [resized("1", "2", "3"), resized("1", "2", "1")],
+            "",
+            4000,
+            id="the largest sum may be that of any column",
+        ),
+    ],
+)
+def test_requests_while_containers_are_resized(containers: list[Any], resize: str, cpu: int) -> None:
+    spec = convert({"containers": [spec for spec, _ in containers]}, PodResourcesWire)
+    told = {"containerStatuses": [status for _, status in containers], "resize": resize}
+    assert effective_requests(spec, convert(told, ResizeStatusWire)) == {"cpu": cpu}
+
+
+def test_defaults_of_scores_do_not_hide_a_limit_of_the_pod_level() -> None:
+    spec = convert({"resources": {"limits": {"cpu": "3"}}, "containers": [{"name": "c"}]}, PodResourcesWire)
+    assert effective_requests(spec, missing=NONZERO_DEFAULTS)["cpu"] == 3000
 
 
 @pytest.mark.parametrize(
