@@ -171,6 +171,8 @@ CLUSTER_ROLE_BINDINGS = _kind(
     "rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
 STORAGE_CLASSES = _kind("storage.k8s.io/v1", "storageclasses", "StorageClass", "sc", namespaced=False)
+CSI_DRIVERS = _kind("storage.k8s.io/v1", "csidrivers", "CSIDriver", namespaced=False)
+CSI_STORAGE_CAPACITIES = _kind("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity")
 CSI_NODES = _kind("storage.k8s.io/v1", "csinodes", "CSINode", namespaced=False)
 ENDPOINT_SLICES = _kind("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 NETWORK_POLICIES = _kind(

@@ -232,6 +232,11 @@ def _claim_of(volume: Obj) -> str:
     return f"{claim.get('namespace')}/{claim.get('name')}" if claim else ""
 
 
+def _audiences(driver: Obj) -> str:
+    requests = at(driver, "spec", "tokenRequests")
+    return "<unset>" if requests is None else ",".join(request.get("audience", "") for request in requests)
+
+
 def _storage_class_name(obj: Obj) -> str:
     default = at(obj, "metadata", "annotations") or {}
     mark = default.get("storageclass.kubernetes.io/is-default-class") == "true"
@@ -347,6 +352,21 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         field("VolumeBindingMode", "volumeBindingMode", unset="Immediate"),
         field("AllowVolumeExpansion", "allowVolumeExpansion", unset=False, type="boolean"),
         AGE,
+    ),
+    "csidrivers.storage.k8s.io": (
+        NAME,
+        field("AttachRequired", "spec", "attachRequired", unset=True, type="boolean"),
+        field("PodInfoOnMount", "spec", "podInfoOnMount", unset=False, type="boolean"),
+        field("StorageCapacity", "spec", "storageCapacity", unset=False, type="boolean"),
+        computed("TokenRequests", _audiences),
+        field("RequiresRepublish", "spec", "requiresRepublish", unset=False, type="boolean"),
+        computed("Modes", lambda driver: ",".join(at(driver, "spec", "volumeLifecycleModes") or ()) or NONE),
+        AGE,
+    ),
+    "csistoragecapacities.storage.k8s.io": (
+        NAME,
+        field("StorageClassName", "storageClassName", unset=""),
+        field("Capacity", "capacity", unset="<unset>"),
     ),
     "csinodes.storage.k8s.io": (
         NAME,

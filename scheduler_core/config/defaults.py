@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from scheduler_core.config.args.typed import default_args
-from scheduler_core.config.plugins import ALL, EXTENSION_POINTS, LEFT_OUT, LEFT_OUT_POINTS, MULTI_POINT
+from scheduler_core.config.plugins import ALL, EXTENSION_POINTS, IDLE, LEFT_OUT, LEFT_OUT_POINTS, MULTI_POINT
 from scheduler_core.config.problems import child
 from scheduler_core.config.schema import PluginConfig, PluginEntry, Plugins, PluginSet
 from scheduler_core.model import names
@@ -98,7 +98,8 @@ PER_POINT_DEFAULTS: Final[Plugins] = {
 def without_left_out(plugins: Plugins, path: str, more: Mapping[str, str]) -> tuple[Plugins, tuple[str, ...]]:
     """The lists of the profile at `path` without plugins that Muster leaves out, and a warning for each.
 
-    `more` maps further plugins that the version of the file leaves out to their reasons.
+    `more` maps further plugins that the version of the file leaves out to their reasons. Plugins at points
+    where they have nothing to do are left out without a warning.
     """
     left_out = {**LEFT_OUT, **more}
     warnings = []
@@ -109,7 +110,7 @@ def without_left_out(plugins: Plugins, path: str, more: Mapping[str, str]) -> tu
         for plugin, reason in reasons.items():
             if reason:
                 warnings.append(f"{child(path, 'plugins')}.{point}: {plugin} is left out: {reason}")
-        enabled = tuple(p for p in lists.enabled if not reasons[p.name])
+        enabled = tuple(p for p in lists.enabled if not reasons[p.name] and point not in IDLE.get(p.name, ()))
         kept[point] = PluginSet(enabled, lists.disabled)
     return kept, tuple(warnings)
 

@@ -91,11 +91,20 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "DeferredPodScheduling": "Muster has no such queue; pods wait in backoff or for the event that helps",
 }
 
+# Points at which kube-scheduler 1.37 has a plugin whose namesake has nothing to do there: a filter answers
+# for all nodes at once, and pods that preempt are kept from the queue otherwise.
+IDLE: Final[Mapping[str, frozenset[str]]] = {
+    names.NODE_UNSCHEDULABLE: _points("preFilter"),
+    names.NODE_NAME: _points("preFilter"),
+    names.TAINT_TOLERATION: _points("preFilter"),
+    names.DEFAULT_PREEMPTION: _points("preEnqueue"),
+}
+
 # Further plugins of the default lists before v1beta2.
 OLD_LEFT_OUT: Final[Mapping[str, str]] = {
     names.NODE_PREFER_AVOID_PODS: "Kubernetes removed the annotation that it reads",
 }
-# Extension points of Kubernetes 1.36 that Muster does not have.
+# Extension points of Kubernetes that Muster does not have.
 LEFT_OUT_POINTS: Final = ("placementGenerate", "placementScore")
 
 NOT_IMPLEMENTED: Final[Mapping[str, str]] = {

@@ -40,6 +40,7 @@ from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, ReservationLedger
 from scheduler_core.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler_core.model.storage_pools import CSIDriver, CSIStorageCapacity
 from scheduler_core.quota.ledger import charged
 from scheduler_core.quota.policy import borrowed
 from scheduler_core.state.cluster import ClusterState
@@ -214,6 +215,8 @@ _LOOKED_UP: Final[Mapping[type, EventKind]] = {
     PersistentVolumeClaim: EventKind.VOLUME,
     StorageClass: EventKind.VOLUME,
     CSINode: EventKind.VOLUME,
+    CSIDriver: EventKind.VOLUME,
+    CSIStorageCapacity: EventKind.VOLUME,
     NodeMetric: EventKind.NODE_METRIC,
 }
 

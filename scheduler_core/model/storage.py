@@ -198,9 +198,9 @@ class StorageClass(ClusterObject, frozen=True, eq=False):
 
 
 class CSINode(ClusterObject, frozen=True, eq=False):
-    """Attachable volumes of a node by CSI driver; drivers without a limit are left out."""
+    """The CSI drivers of a node, each with the number of volumes that it can attach, None for no limit."""
 
-    limits: dict[str, int]
+    drivers: dict[str, int | None]
 
 
 def _class_of(meta: ObjectMeta, name: str | None) -> str:
@@ -303,9 +303,8 @@ def parse_storage_class(raw: Raw) -> StorageClass:
 def parse_csi_node(raw: Raw) -> CSINode:
     """Read a CSINode. Raises ModelError naming the node and the field."""
     wire = decode(raw, _CsiNodeWire, "CSINode")
-    limits = {
-        driver.name: driver.allocatable.count
+    drivers = {
+        driver.name: driver.allocatable.count if driver.allocatable is not None else None
         for driver in wire.spec.drivers or ()
-        if driver.allocatable is not None and driver.allocatable.count is not None
     }
-    return CSINode(wire.metadata.name, limits)
+    return CSINode(wire.metadata.name, drivers)

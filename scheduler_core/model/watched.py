@@ -11,7 +11,9 @@ from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     COMPOSITE_POD_GROUPS,
     CONFIG_MAPS,
+    CSI_DRIVERS,
     CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
     ELASTIC_QUOTAS,
     NAMESPACES,
     NATIVE_POD_GROUPS,
@@ -43,6 +45,7 @@ from scheduler_core.model.storage import (
     parse_persistent_volume_claim,
     parse_storage_class,
 )
+from scheduler_core.model.storage_pools import parse_csi_driver, parse_csi_storage_capacity
 
 # Parses raw JSON or a dict to the typed object; raises ModelError.
 Parse = Callable[[Any], Any]
@@ -58,6 +61,8 @@ WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
     (POD_DISRUPTION_BUDGETS, parse_pdb),
     (STORAGE_CLASSES, parse_storage_class),
     (CSI_NODES, parse_csi_node),
+    (CSI_DRIVERS, parse_csi_driver),
+    (CSI_STORAGE_CAPACITIES, parse_csi_storage_capacity),
     (PERSISTENT_VOLUMES, parse_persistent_volume),
     (PERSISTENT_VOLUME_CLAIMS, parse_persistent_volume_claim),
     (RESERVATION_LEDGERS, parse_reservation_ledger),

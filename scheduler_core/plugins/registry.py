@@ -16,6 +16,7 @@ from scheduler_core.config.args.kubernetes import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     ScoringStrategy,
+    VolumeBindingArgs,
 )
 from scheduler_core.config.args.muster import (
     SEED_RESULTS,
@@ -68,6 +69,10 @@ def _strategy(args: ScoringStrategy) -> ResourceScoring:
         shape = [(point.utilization, point.score) for point in args.requested_to_capacity_ratio.shape]
         return ResourceScoring(capacity_ratio(shape), scored_only=True)
     return MOST if args.type == MOST_ALLOCATED else LEAST
+
+
+def _volume_binding(args: VolumeBindingArgs) -> Plugin:
+    return VolumeBinding(capacity_ratio([(point.utilization, point.score) for point in args.shape]))
 
 
 def _node_affinity(args: NodeAffinityArgs) -> Plugin:
@@ -139,7 +144,7 @@ FACTORIES: Final[Mapping[str, Factory]] = {
     names.PRIORITY_SORT: lambda args: PrioritySort(),
     names.SCHEDULING_GATES: lambda args: SchedulingGates(),
     names.TAINT_TOLERATION: lambda args: TaintToleration(),
-    names.VOLUME_BINDING: lambda args: VolumeBinding(),
+    names.VOLUME_BINDING: _volume_binding,
     names.VOLUME_RESTRICTIONS: lambda args: VolumeRestrictions(),
     names.VOLUME_ZONE: lambda args: VolumeZone(),
 }

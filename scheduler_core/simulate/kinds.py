@@ -28,7 +28,7 @@ WORKLOADS: Final = frozenset(
     {"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
 )
 _CLUSTER_WIDE: Final = frozenset(
-    {"CSIDriver", "ClusterRole", "ClusterRoleBinding", "PriorityClass", "RuntimeClass", "VolumeAttachment"}
+    {"ClusterRole", "ClusterRoleBinding", "PriorityClass", "RuntimeClass", "VolumeAttachment"}
 )
 # Other kinds that are common in manifests with pods, nodes and quotas.
 _STORED: Final = {
@@ -45,7 +45,7 @@ _STORED: Final = {
     "node.k8s.io/v1": ("RuntimeClass",),
     "rbac.authorization.k8s.io/v1": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     "scheduling.k8s.io/v1": ("PriorityClass",),
-    "storage.k8s.io/v1": ("CSIDriver", "CSIStorageCapacity", "VolumeAttachment"),
+    "storage.k8s.io/v1": ("VolumeAttachment",),
 }
 
 

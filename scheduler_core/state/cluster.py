@@ -21,6 +21,7 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.model.storage_pools import CSIDriver
 from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
@@ -467,7 +468,8 @@ class ClusterState:
         self.objects.get(type(obj).__name__, {}).pop(obj.key, None)
         if what in self._followers:
             self._followers[what].remove(obj)
-        return [ClusterEvent(what)]
+        # Nodes need not have a driver any more that is gone, nor room for its volumes.
+        return [ClusterEvent(what, obj=obj if isinstance(obj, CSIDriver) else None)]
 
     # Invariants
 

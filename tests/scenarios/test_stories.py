@@ -13,7 +13,7 @@ from tests.support.approved import compare_report, reported
 FOLDER: Final = Path(__file__).parent
 # A folder, what its files tell, and how many there are at least.
 FOLDERS: Final = {
-    "beside": ("what kube-scheduler and kube-apiserver were seen to do", 5),
+    "beside": ("what kube-scheduler and kube-apiserver were seen to do", 7),
     "capacity": ("elastic quotas: stories and examples of the proposal, borrowing, preemption", 80),
     "coscheduling": ("gangs", 55),
     "fair": ("fair shares of what is lent", 29),

@@ -14,6 +14,12 @@ from scheduler_core.model.storage import (
     parse_persistent_volume_claim,
     parse_storage_class,
 )
+from scheduler_core.model.storage_pools import (
+    CSIDriver,
+    CSIStorageCapacity,
+    parse_csi_driver,
+    parse_csi_storage_capacity,
+)
 from tests.support.builders import Builder, Raw
 
 
@@ -158,6 +164,60 @@ class CsiNodeBuilder(Builder):
 
     def obj(self) -> CSINode:
         return parse_csi_node(self.dict())
+
+
+class CsiDriverBuilder(Builder):
+    """A driver that asks nothing of nodes and pools."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("storage.k8s.io/v1", "CSIDriver", name, namespaced=False)
+        self.part("spec")
+
+    def reports_capacity(self) -> Self:
+        self.raw["spec"]["storageCapacity"] = True
+        return self
+
+    def required_on_node(self) -> Self:
+        self.raw["spec"]["preventPodSchedulingIfMissing"] = True
+        return self
+
+    def obj(self) -> CSIDriver:
+        return parse_csi_driver(self.dict())
+
+
+class PoolBuilder(Builder):
+    """The space for volumes of a class; no node reaches it yet."""
+
+    def __init__(self, key: str, storage_class: str, capacity: str | None) -> None:
+        super().__init__("storage.k8s.io/v1", "CSIStorageCapacity", key)
+        self.raw["storageClassName"] = storage_class
+        if capacity is not None:
+            self.raw["capacity"] = capacity
+
+    def largest(self, size: str) -> Self:
+        self.raw["maximumVolumeSize"] = size
+        return self
+
+    def on(self, **labels: str) -> Self:
+        self.raw["nodeTopology"] = {"matchLabels": dict(labels)}
+        return self
+
+    def selected_by(self, *expressions: Raw) -> Self:
+        self.raw["nodeTopology"] = {"matchExpressions": list(expressions)}
+        return self
+
+    def obj(self) -> CSIStorageCapacity:
+        return parse_csi_storage_capacity(self.dict())
+
+
+def make_csi_driver(name: str) -> CsiDriverBuilder:
+    """A CSIDriver by name."""
+    return CsiDriverBuilder(name)
+
+
+def make_pool(key: str, storage_class: str, capacity: str | None = None) -> PoolBuilder:
+    """A CSIStorageCapacity by `namespace/name`."""
+    return PoolBuilder(key, storage_class, capacity)
 
 
 def make_volume(name: str) -> VolumeBuilder:

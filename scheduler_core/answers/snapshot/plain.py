@@ -87,6 +87,7 @@ _PARTS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     ),
     "PriorityClass": ((), ()),
     "StorageClass": ((), ()),
+    "CSIDriver": (("storageCapacity", "preventPodSchedulingIfMissing"), ()),
 }
 
 

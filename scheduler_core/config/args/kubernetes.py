@@ -52,6 +52,10 @@ class ShapePoint(msgspec.Struct, frozen=True, rename="camel"):
     score: Int32 = 0
 
 
+# Storage that would be emptier is better (kube-scheduler since 1.37).
+EMPTIER: Final = (ShapePoint(0, MAX_SHAPE_SCORE), ShapePoint(100, 0))
+
+
 class RequestedToCapacityRatio(msgspec.Struct, frozen=True, rename="camel"):
     shape: tuple[ShapePoint, ...] = ()
 
@@ -136,17 +140,20 @@ class NodeAffinityArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
 
 
 class VolumeBindingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
+    """`shape` scores how full storage would be; without points, emptier is better."""
+
     bind_timeout_seconds: Int64 = 600
     shape: tuple[ShapePoint, ...] = ()
+
+    def filled(self) -> VolumeBindingArgs:
+        return structs.replace(self, shape=self.shape or EMPTIER)
 
     def problems(self, path: str) -> Iterator[ConfigError]:
         timeout = self.bind_timeout_seconds
         if timeout < 0:
             rule = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid(child(path, "bindTimeoutSeconds"), timeout, rule)
-        if self.shape:
-            rule = "unexpected field `shape`: volumes are not scored by storage capacity"
-            yield invalid(child(path, "shape"), self.shape, rule)
+        yield from _shape_problems(child(path, "shape"), self.shape)
 
 
 def _weighted(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from scheduler_core.config.args.kubernetes import LIST_DEFAULTING, SYSTEM_DEFAULTING
 from scheduler_core.config.decode import Int32
@@ -43,6 +44,9 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True, kw_only=True, rename="camel
 
     default_constraints: tuple[DefaultSpreadConstraint, ...] = ()
     defaulting_type: str = SYSTEM_DEFAULTING
+
+    def filled(self) -> PodTopologySpreadArgs:
+        return structs.replace(self, defaulting_type=self.defaulting_type or SYSTEM_DEFAULTING)
 
     def problems(self, path: str) -> Iterator[ConfigError]:
         kinds = (SYSTEM_DEFAULTING, LIST_DEFAULTING)

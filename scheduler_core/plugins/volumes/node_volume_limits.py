@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: filters out nodes whose CSI drivers cannot attach more volumes."""
+"""NodeVolumeLimits: filters out nodes whose CSI drivers are missing or cannot attach more volumes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,22 @@ from scheduler_core.framework.volumes.claims import (
 from scheduler_core.model.names import NODE_VOLUME_LIMITS
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.storage import CSINode
+from scheduler_core.model.storage_pools import CSIDriver
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.nodes.held import mask
 from scheduler_core.state.volumes.attachments import Handle
 
-REASONS: Final = (Reason("node(s) exceed max volume count"),)
+_FULL: Final = Reason("node(s) exceed max volume count")
+# A reason for each driver would need as many bits; a pod rarely needs more than one.
+_MOST_NAMED: Final = 32
 
 
 class NodeVolumeLimits:
     """Distinct volumes of a node's pods and of this pod, per driver, against the limits of its CSINode.
 
-    A node without CSINode, or a driver without a count there, has no limit.
+    A node without CSINode, or a driver without a count there, has no limit. Where the CSIDriver says so
+    (`preventPodSchedulingIfMissing`), a node must list the driver (kube-scheduler since 1.37).
     """
 
     name = NODE_VOLUME_LIMITS
@@ -65,6 +69,10 @@ class NodeVolumeLimits:
             return np.zeros(len(nodes), dtype=np.uint64)
         wanted: list[Handle] = cycle.slots[self.name]
         attachments, size = cycle.state.storage.attachments, nodes.table.size
+        missing = np.zeros(size, dtype=np.uint64)  # [N]
+        for place, driver in enumerate(_required(cycle.state, wanted), 1):
+            lacks = ~attachments.installed(driver) & (missing == 0)
+            missing |= lacks.astype(np.uint64) << np.uint64(place)
         over = np.zeros(size, dtype=np.bool_)  # [N]
         for driver in {driver for driver, _ in wanted}:
             new = np.zeros(size, dtype=np.int64)  # [N] volumes that the node does not have yet
@@ -73,16 +81,27 @@ class NodeVolumeLimits:
                     new += ~mask(tuple(attachments.slots_with(handle)), size)
             # Only drivers with new volumes can exceed their limit: attached volumes may stay.
             over |= (new > 0) & (attachments.attached(driver) > attachments.limit(driver) - new)
-        bits: Bits = over[nodes.slots].astype(np.uint64)
+        bits: Bits = np.where(missing > 0, missing, over.astype(np.uint64))[nodes.slots]
         return bits
 
     def reasons(self, cycle: Cycle) -> Sequence[Reason]:
-        """The one bit."""
-        return REASONS
+        """One bit for full nodes, then one for each driver that nodes must have: no eviction brings it."""
+        wanted: list[Handle] = cycle.slots.get(self.name, [])
+        absent = (
+            f"{driver} CSI driver is not installed on the node" for driver in _required(cycle.state, wanted)
+        )
+        return (_FULL, *(Reason(text, resolvable=False) for text in absent))
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
-        """A new node or limit, a deleted pod with claims, or a new or changed claim of the pod."""
+        """A new node, driver or limit, a deleted pod with claims, or a new or changed claim of the pod."""
         return Obstacle.VOLUMES.hints(_may_help)
+
+
+def _required(state: ClusterState, wanted: Sequence[Handle]) -> list[str]:
+    """The drivers of these volumes that a node must list."""
+    drivers = sorted({driver for driver, _ in wanted})
+    known = state.storage.drivers
+    return [name for name in drivers if name in known and known[name].required_on_node][:_MOST_NAMED]
 
 
 def _detaches(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
@@ -90,7 +109,7 @@ def _detaches(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
 
 
 def _limit_or_claim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    return isinstance(event.obj, CSINode) or claim_may_help(state, pod, event)
+    return isinstance(event.obj, CSINode | CSIDriver) or claim_may_help(state, pod, event)
 
 
 _may_help = hint_of(_detaches, _limit_or_claim)

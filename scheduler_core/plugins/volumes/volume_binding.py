@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.framework.allocation import Points, capacity_ratio
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.preparation import Preparation
@@ -26,24 +27,32 @@ from scheduler_core.framework.volumes.claims import (
     volume_may_help,
 )
 from scheduler_core.framework.volumes.matching import NONE, allowed_by, match_claims
+from scheduler_core.framework.volumes.space import is_limited, score_space, space_for
 from scheduler_core.model import names
 from scheduler_core.model.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from scheduler_core.model.names import VOLUME_BINDING
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.volumes import PodVolume
 from scheduler_core.model.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler_core.model.storage_pools import CSIDriver, CSIStorageCapacity
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import EventKind
+from scheduler_core.state.events import ClusterEvent, EventKind
 
 REASONS: Final = (
-    Reason("node(s) had volume node affinity conflict", resolvable=False),
+    Reason("node(s) didn't match PersistentVolume's node affinity", resolvable=False),
     Reason("node(s) didn't find available persistent volumes to bind", resolvable=False),
+    Reason("node(s) did not have enough free storage", resolvable=False),
     Reason("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", resolvable=False),
 )
 
+_CONFLICT, _NOTHING, _FULL, _GONE = (np.uint64(1 << place) for place in range(4))
+
 # Where Reserve leaves what PreBind writes.
 _WRITES: Final = "VolumeBinding.writes"
+
+# Storage that would be emptier is better.
+EMPTIER: Final = capacity_ratio([(0, 10), (100, 0)])
 
 
 class Claims(msgspec.Struct, frozen=True):
@@ -60,12 +69,16 @@ class VolumeBinding:
     resourceVersion, so that it cannot go to two claims, and nothing is left to chance that would have to be
     waited for (the volume controller completes the claim, the kubelet waits for that). A volume still to be
     provisioned can fail: there the claim gets the selected node, the pod is nominated to that node and waits
-    until the claim is bound, which is when it is tried again. Free space of storage pools is not looked at.
+    until the claim is bound, which is when it is tried again. A driver may report the space of its pools:
+    then a node must reach one that is large enough. Nodes are scored by how full storage would be (`points`).
     """
 
     name = VOLUME_BINDING
     scope = Scope.CLUSTER
     concerns = staticmethod(has_volumes)
+
+    def __init__(self, points: Points = EMPTIER) -> None:
+        self.points = points
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """SKIP without claims; UNRESOLVABLE for claims that cannot be used, or that others bind first."""
@@ -99,26 +112,34 @@ class VolumeBinding:
         for claim in claims.bound:
             volume = storage.volumes.get(claim.volume)
             if volume is None:
-                bits |= np.uint64(4)
+                bits |= _GONE
             else:
                 conflict |= ~allowed_by(nodes, volume.terms)
-        bits |= conflict.astype(np.uint64)
+        bits[conflict] |= _CONFLICT
         if claims.waiting:
-            _, served = _serve(cycle.state, nodes, claims.waiting)
-            bits |= (~served).astype(np.uint64) << np.uint64(1)
+            bits |= _serve(cycle.state, nodes, claims.waiting)[1]
         return bits
 
     def reasons(self, cycle: Cycle) -> Sequence[Reason]:
-        """The three bits."""
+        """The four bits."""
         return REASONS
 
     def pre_score(self, cycle: Cycle, feasible: NDArray[np.bool_]) -> Status:
-        """Always SKIP: scoring by capacity is off in Kubernetes by default."""
-        return SKIP
+        """SKIP where no volume is chosen or made."""
+        return SUCCESS if self._waiting(cycle) else SKIP
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
-        """int64 [M]: zeros."""
-        return np.zeros(len(nodes), dtype=np.int64)
+        """int64 [M] 0..100: how empty the chosen volumes, or the pools of volumes to be made, would be."""
+        waiting = self._waiting(cycle)
+        chosen, _ = _serve(cycle.state, nodes, waiting)
+        return score_space(cycle.state.storage, nodes, waiting, chosen, self.points)
+
+    def _waiting(self, cycle: Cycle) -> Sequence[PersistentVolumeClaim]:
+        """The claims for which volumes are chosen or made."""
+        if not prepared(self, cycle):
+            return ()
+        claims: Claims = cycle.slots[self.name]
+        return claims.waiting
 
     def reserve(self, cycle: Cycle, slot: int) -> Status:
         """Reserve volumes; PENDING with writes if a volume must be provisioned first."""
@@ -153,8 +174,23 @@ class VolumeBinding:
         return writes
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
-        """A node was added or relabelled; a claim, volume or class was added or changed."""
-        return Obstacle.VOLUMES.hints(volume_may_help)
+        """A node was added or relabelled; a claim, volume, class, driver or pool was added or changed."""
+        return Obstacle.VOLUMES.hints(_may_help)
+
+
+def _may_help(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Besides volumes: any driver, and a pool in which a volume for one of the pod's claims can be made."""
+    pool = event.obj
+    if not isinstance(pool, CSIStorageCapacity):
+        return isinstance(pool, CSIDriver) or volume_may_help(state, pod, event)
+    claims = (find_claim(state, pod, volume) for volume in claim_volumes(pod))
+    return any(
+        claim is not None
+        and not claim.volume
+        and claim.storage_class == pool.storage_class
+        and claim.request <= pool.largest
+        for claim in claims
+    )
 
 
 def _unusable(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim | None) -> Status | None:
@@ -176,8 +212,8 @@ def _unusable(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim | None) 
 
 def _serve(
     state: ClusterState, nodes: NodeView, waiting: Sequence[PersistentVolumeClaim]
-) -> tuple[Int64, Bool]:
-    """(int64 [claims, M] rows of existing volumes, bool [M] whether every claim can be served).
+) -> tuple[Int64, Bits]:
+    """(int64 [claims, M] rows of existing volumes, uint64 [M] bits of why not every claim can be served).
 
     A claim with a selected node is being provisioned there, and is matched with no other volume.
     """
@@ -185,24 +221,33 @@ def _serve(
     matched = [i for i, claim in enumerate(waiting) if not claim.selected_node]
     if matched:
         chosen[matched] = match_claims(state.storage, nodes, [waiting[i] for i in matched])
-    served: Bool = np.ones(len(nodes), dtype=np.bool_)  # [M]
+    bits: Bits = np.zeros(len(nodes), dtype=np.uint64)  # [M]
     for claim, rows in zip(waiting, chosen, strict=True):
         there = rows != NONE
+        short: Bool = np.zeros(len(nodes), dtype=np.bool_)  # [M]
         if not there.all():
-            there |= _can_be_made(state, nodes, claim)
+            made, enough = _can_be_made(state, nodes, claim)
+            short = ~there & made & ~enough
+            there |= made
         if claim.selected_node:
             slot = state.nodes.slot(claim.selected_node)
             there &= nodes.indices == (NONE if slot is None else slot)
-        served &= there
-    return chosen, served
+        # As in kube-scheduler, the first claim that a node cannot serve says why.
+        bits[(bits == 0) & ~there] = _NOTHING
+        bits[(bits == 0) & short] = _FULL
+    return chosen, bits
 
 
-def _can_be_made(state: ClusterState, nodes: NodeView, claim: PersistentVolumeClaim) -> Bool:
-    """bool [M]: nodes for which the claim's class can provision a volume."""
-    found = state.storage.classes.get(claim.storage_class)
-    if found is None or not found.provisions:
-        return np.zeros(len(nodes), dtype=np.bool_)
-    return allowed_by(nodes, found.topologies or None)
+def _can_be_made(state: ClusterState, nodes: NodeView, claim: PersistentVolumeClaim) -> tuple[Bool, Bool]:
+    """bool [M] twice: nodes for which the claim's class can provision a volume, and that have room for it."""
+    storage, everywhere = state.storage, np.ones(len(nodes), dtype=np.bool_)
+    made_by = storage.classes.get(claim.storage_class)
+    if made_by is None or not made_by.provisions:
+        return ~everywhere, everywhere
+    allowed = allowed_by(nodes, made_by.topologies or None)
+    if not is_limited(storage, made_by):
+        return allowed, everywhere
+    return allowed, space_for(storage, nodes, claim.storage_class).largest >= claim.request
 
 
 def _pending(

@@ -1,13 +1,13 @@
-"""CSI volumes per node and driver: how many are attached, and how many can be."""
+"""CSI drivers per node: how many of their volumes are attached, and how many can be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import numpy as np
 
-from scheduler_core.arrays.types import Int64
+from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.state.nodes.held import Held
 from scheduler_core.state.nodes.table import NodeTable
 
@@ -16,6 +16,8 @@ Handle = tuple[str, str]
 Resolve = Callable[[str], Handle | None]
 
 UNLIMITED: Final = np.iinfo(np.int64).max
+# In place of the limit of a driver that a node does not have.
+_MISSING: Final = -1
 
 
 class Attachments:
@@ -32,7 +34,7 @@ class Attachments:
         self._counts: dict[str, Int64] = {}
         self._resolved: dict[str, Handle | None] = {}
         self._limits: dict[str, Int64] = {}
-        self._limits_of: dict[str, dict[str, int]] = {}
+        self._drivers_of: dict[str, Mapping[str, int | None]] = {}
         self._seen = 0
 
     # Use
@@ -88,29 +90,38 @@ class Attachments:
         """Slots that have a volume attached."""
         return self._handles.slots(handle)
 
-    # Limits
+    # Drivers
 
-    def set_limits(self, node: str, limits: dict[str, int]) -> None:
-        """Set the limits of a CSINode; the node itself may come later."""
-        if limits:
-            self._limits_of[node] = limits
+    def set_drivers(self, node: str, drivers: Mapping[str, int | None]) -> None:
+        """Set the drivers of a CSINode with their limits; the node itself may come later."""
+        if drivers:
+            self._drivers_of[node] = drivers
         else:
-            self._limits_of.pop(node, None)
+            self._drivers_of.pop(node, None)
         slot = self._nodes.slot(node)
         if slot is not None:
             self._write_limits(slot)
 
     def limit(self, driver: str) -> Int64:
         """int64 [N]: most volumes of a driver per slot, UNLIMITED where nothing is said."""
+        return np.where(self._told(driver) == _MISSING, UNLIMITED, self._told(driver))
+
+    def installed(self, driver: str) -> Bool:
+        """bool [N]: slots whose CSINode lists the driver."""
+        return self._told(driver) != _MISSING
+
+    def _told(self, driver: str) -> Int64:
+        """int64 [N]: the limit of a driver per slot, UNLIMITED without one, _MISSING without the driver."""
         log = self._nodes.static_changes
         if self._seen != log.position:
             changed = log.since(self._seen)
             self._seen = log.position
             for slot in range(self._nodes.size) if changed is None else set(changed):
                 self._write_limits(slot)
-        return self._column(self._limits, driver, UNLIMITED)[: self._nodes.size]
+        return self._column(self._limits, driver, _MISSING)[: self._nodes.size]
 
     def _write_limits(self, slot: int) -> None:
-        limits = self._limits_of.get(self._nodes.names[slot], {})
-        for driver in {*self._limits, *limits}:
-            self._column(self._limits, driver, UNLIMITED)[slot] = limits.get(driver, UNLIMITED)
+        drivers = self._drivers_of.get(self._nodes.names[slot], {})
+        for driver in {*self._limits, *drivers}:
+            most = drivers.get(driver, _MISSING)
+            self._column(self._limits, driver, _MISSING)[slot] = UNLIMITED if most is None else most

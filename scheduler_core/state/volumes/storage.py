@@ -8,9 +8,11 @@ import msgspec
 
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler_core.model.storage_pools import CSIDriver, CSIStorageCapacity
 from scheduler_core.state.nodes.held import Held
 from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.state.volumes.attachments import Attachments, Handle
+from scheduler_core.state.volumes.pools import StoragePools
 from scheduler_core.state.volumes.volume_table import VolumeTable
 
 # An inline disk as its user holds it: identity, and whether for reading only.
@@ -31,6 +33,8 @@ class Storage:
         self.volumes: dict[str, PersistentVolume] = {}
         self.claims: dict[str, PersistentVolumeClaim] = {}
         self.classes: dict[str, StorageClass] = {}
+        self.drivers: dict[str, CSIDriver] = {}
+        self.pools = StoragePools(nodes)
         self.table = VolumeTable(nodes)
         self.attachments = Attachments(nodes, self.handle)
         self.assumed: dict[str, Assumed] = {}
@@ -52,7 +56,11 @@ class Storage:
             self.classes[obj.name] = obj
             self._class_changed(obj.name)
         elif isinstance(obj, CSINode):
-            self.attachments.set_limits(obj.name, obj.limits)
+            self.attachments.set_drivers(obj.name, obj.drivers)
+        elif isinstance(obj, CSIDriver):
+            self.drivers[obj.name] = obj
+        elif isinstance(obj, CSIStorageCapacity):
+            self.pools.put(obj)
 
     def remove(self, obj: Any) -> None:
         """A storage object is gone."""
@@ -67,7 +75,11 @@ class Storage:
             self.classes.pop(obj.name, None)
             self._class_changed(obj.name)
         elif isinstance(obj, CSINode):
-            self.attachments.set_limits(obj.name, {})
+            self.attachments.set_drivers(obj.name, {})
+        elif isinstance(obj, CSIDriver):
+            self.drivers.pop(obj.name, None)
+        elif isinstance(obj, CSIStorageCapacity):
+            self.pools.remove(obj.key)
 
     def _put_volume(self, volume: PersistentVolume) -> None:
         self._unlink(volume.name)

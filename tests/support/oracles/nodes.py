@@ -210,11 +210,16 @@ def on_line(shape: list[tuple[int, int]], use: int) -> int:
 
 
 def balanced_score(world: World, pod: Raw, node: Raw, names: list[str]) -> int:
-    fractions = []
-    for name in names:
-        pair = used_with(world, pod, node, name, nonzero=False)
-        if pair is not None and pair[0]:
-            fractions.append(min(pair[1] / pair[0], 1.0))
+    """By how much the pod improves the balance of the resources that it asks for, or that all nodes have."""
+    pairs = [(name, used_with(world, pod, node, name, nonzero=False)) for name in names]
+    there = [(name, pair) for name, pair in pairs if pair is not None and pair[0]]
+    asked = requests(pod)
+    after = balance([min(pair[1] / pair[0], 1.0) for _, pair in there])
+    before = balance([min((pair[1] - asked.get(name, 0)) / pair[0], 1.0) for name, pair in there])
+    return 50 + (50 + after - before) // 2
+
+
+def balance(fractions: list[float]) -> int:
     deviation = 0.0
     if len(fractions) == 2:
         deviation = abs((fractions[0] - fractions[1]) / 2)

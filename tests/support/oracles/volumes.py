@@ -6,7 +6,7 @@ from tests.support.oracles.nodes import ZONE_LABELS, Raw, World, any_term
 
 NO_DISK = "node(s) had no available disk"
 ONE_POD = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
-CONFLICT = "node(s) had volume node affinity conflict"
+CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 

@@ -26,7 +26,14 @@ from scheduler_core.state.events import ClusterEvent, EventKind
 from tests.support.approved import compare
 from tests.support.asking import cluster
 from tests.support.builders import PodBuilder, make_node, make_pod
-from tests.support.storage_builders import make_claim, make_class, make_csi_node, make_volume
+from tests.support.storage_builders import (
+    make_claim,
+    make_class,
+    make_csi_driver,
+    make_csi_node,
+    make_pool,
+    make_volume,
+)
 
 PLUGINS: tuple[Any, ...] = (
     NodeAffinity(),
@@ -174,6 +181,10 @@ EVENTS: dict[str, Happens] = {
     "a volume for another claim comes": stores(make_volume("v").storage_class("late").claimed("b/c")),
     "a class comes": stores(make_class("other")),
     "a limit comes": stores(make_csi_node("n").driver("d", 3)),
+    "a driver comes": stores(make_csi_driver("d")),
+    "a large pool comes": stores(make_pool("k/a", "late", "100Gi")),
+    "a small pool comes": stores(make_pool("k/a", "late", "1Mi")),
+    "a large pool of another class comes": stores(make_pool("k/a", "other", "100Gi")),
 }
 
 

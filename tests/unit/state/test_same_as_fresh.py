@@ -36,7 +36,15 @@ from tests.support.builders import (
 from tests.support.every import every_seed
 from tests.support.load_builders import NOW, condition, make_metric
 from tests.support.searches import cases
-from tests.support.storage_builders import make_claim, make_class, make_csi_node, make_volume
+from tests.support.storage_builders import (
+    PoolBuilder,
+    make_claim,
+    make_class,
+    make_csi_driver,
+    make_csi_node,
+    make_pool,
+    make_volume,
+)
 
 NODES = tuple(f"n{i}" for i in range(5))
 AMOUNTS, TIMES = ("room", "prod_room", "load", "prod_load", "usage"), ("updated", "expires", "scored_until")
@@ -270,6 +278,10 @@ class World:
     def quota(self) -> Builder:
         return make_quota(f"{self.rng.choice(SPACES)}/q").min(cpu=self.rng.randint(1, 9))
 
+    def pool(self) -> PoolBuilder:
+        made = make_pool(f"x/{self.rng.choice('ab')}", "fast", f"{self.rng.randint(1, 20)}Gi")
+        return made.on(**{"kubernetes.io/hostname": self.rng.choice(NODES)})
+
     def metric(self) -> Builder:
         rng = self.rng
         metric = make_metric(rng.choice(NODES)).usage(
@@ -301,6 +313,8 @@ class World:
                     ("NodeMetric", self.metric),
                     ("StorageClass", lambda: make_class("fast").provisioner("csi")),
                     ("CSINode", lambda: make_csi_node(rng.choice(NODES)).driver("csi", rng.randint(1, 4))),
+                    ("CSIDriver", lambda: make_csi_driver("csi").reports_capacity()),
+                    ("CSIStorageCapacity", self.pool),
                     ("PodGroup", lambda: make_group(f"{rng.choice(SPACES)}/g").needs(2)),
                     ("ElasticQuota", lambda: self.quota()),
                 ]
@@ -429,6 +443,8 @@ FOLLOWED = {
     "PersistentVolumeClaim": EventKind.VOLUME,
     "StorageClass": EventKind.VOLUME,
     "CSINode": EventKind.VOLUME,
+    "CSIDriver": EventKind.VOLUME,
+    "CSIStorageCapacity": EventKind.VOLUME,
     "NodeMetric": EventKind.NODE_METRIC,
 }
 

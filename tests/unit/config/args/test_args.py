@@ -217,8 +217,8 @@ RULES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
     "bind timeout 0": ("VolumeBinding", {"bindTimeoutSeconds": 0}, []),
     "volumes scored by capacity": (
         "VolumeBinding",
-        {"shape": [{"utilization": 1, "score": 1}]},
-        [("shape", "Invalid")],
+        {"shape": [{"utilization": 1, "score": 1}, {"utilization": 1, "score": 11}]},
+        [("shape[1].utilization", "Invalid"), ("shape[1].score", "Invalid")],
     ),
     "gang times": (
         "Coscheduling",

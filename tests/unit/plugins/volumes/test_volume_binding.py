@@ -10,18 +10,28 @@ from scheduler_core.config import default_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Decision, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.framework.allocation import capacity_ratio
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model.writes import Patch
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.plugins.volumes.volume_binding import VolumeBinding
 from scheduler_core.state.cluster import ClusterState
-from tests.support.asking import ask, cluster, fitting, put, wakes
+from scheduler_core.state.events import EventKind
+from tests.support.asking import ask, cluster, fitting, put, score, wakes
 from tests.support.builders import PodBuilder, make_node, make_pod
-from tests.support.storage_builders import label_term, make_claim, make_class, make_volume
+from tests.support.storage_builders import (
+    PoolBuilder,
+    label_term,
+    make_claim,
+    make_class,
+    make_csi_driver,
+    make_pool,
+    make_volume,
+)
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NOTHING = {"node(s) didn't find available persistent volumes to bind"}
-CONFLICT = {"node(s) had volume node affinity conflict"}
+CONFLICT = {"node(s) didn't match PersistentVolume's node affinity"}
 
 
 def claims(key: str, *names: str) -> PodBuilder:
@@ -318,3 +328,149 @@ def test_a_provisioner_that_gives_up_frees_the_choice_of_node() -> None:
     assert fitting(VolumeBinding(), state, pod) == ["n1"]
     assert wakes(VolumeBinding(), state, pod, put(state, make_claim("x/c").storage_class("fast").obj()))
     assert fitting(VolumeBinding(), state, pod) == ["n1", "n2", "n3"]
+
+
+# Free space of pools
+
+FULL = {"node(s) did not have enough free storage"}
+
+
+def pooled(*pools: PoolBuilder) -> ClusterState:
+    """The driver of the class `fast` reports its pools."""
+    return local(make_csi_driver("csi").reports_capacity().obj(), *(pool.obj() for pool in pools))
+
+
+def new_claim(size: str = "5Gi", name: str = "c", storage_class: str = "fast") -> Any:
+    return make_claim(f"x/{name}").storage_class(storage_class).asks(size).obj()
+
+
+@pytest.mark.parametrize(
+    ("pools", "full"),
+    [
+        pytest.param([], {"n1", "n2", "n3"}, id="no pool"),
+        pytest.param([make_pool("k/p", "fast", "5Gi").on(**{ZONE: "a"})], {"n3"}, id="just large enough"),
+        pytest.param(
+            [make_pool("k/p", "fast", "5367709119").on(**{ZONE: "a"})],
+            {"n1", "n2", "n3"},
+            id="a byte too small",
+        ),
+        pytest.param(
+            [make_pool("k/p", "other", "9Gi").on(**{ZONE: "a"})], {"n1", "n2", "n3"}, id="of another class"
+        ),
+        pytest.param([make_pool("k/p", "fast", "9Gi")], {"n1", "n2", "n3"}, id="no node reaches it"),
+        pytest.param([make_pool("k/p", "fast", "9Gi").on()], set(), id="every node reaches it"),
+        pytest.param([make_pool("k/p", "fast").on(**{ZONE: "a"})], {"n1", "n2", "n3"}, id="no size is told"),
+        pytest.param(
+            [make_pool("k/p", "fast", "9Gi").largest("4Gi").on(**{ZONE: "a"})],
+            {"n1", "n2", "n3"},
+            id="the largest volume is too small",
+        ),
+        pytest.param(
+            [make_pool("k/p", "fast", "1Gi").largest("6Gi").on(**{ZONE: "a"})],
+            {"n3"},
+            id="the largest volume counts",
+        ),
+        pytest.param(
+            [
+                make_pool("k/p", "fast", "1Gi").on(**{ZONE: "a"}),
+                make_pool("k/q", "fast", "9Gi").on(**{ZONE: "a"}),
+                make_pool("k/r", "fast", "3Gi").on(**{ZONE: "a"}),
+            ],
+            {"n3"},
+            id="the largest of several",
+        ),
+        pytest.param(
+            [
+                make_pool("k/p", "fast", "9Gi").on(**{ZONE: "b", HOST: "n3"}),
+                make_pool("k/q", "fast", "9Gi").selected_by(
+                    {"key": HOST, "operator": "NotIn", "values": ["n1", "n3"]}
+                ),
+            ],
+            {"n1"},
+            id="by several labels, and by a rule",
+        ),
+    ],
+)
+def test_a_volume_is_made_only_where_a_pool_has_room(pools: list[PoolBuilder], full: set[str]) -> None:
+    state = pooled(*pools)
+    put(state, new_claim())
+    found = ask(VolumeBinding(), state, claims("x/p", "c").obj())
+    assert found == {name: FULL if name in full else set() for name in ("n1", "n2", "n3")}
+
+
+def test_pools_follow_their_objects_and_the_labels_of_nodes() -> None:
+    state, pod = pooled(), claims("x/p", "c").obj()
+    put(state, new_claim())
+    pool = make_pool("k/p", "fast", "9Gi").on(**{HOST: "n2"})
+    assert wakes(VolumeBinding(), state, pod, put(state, pool.obj()))
+    assert fitting(VolumeBinding(), state, pod) == ["n2"]
+    put(state, make_pool("k/p", "fast", "9Gi").on(**{HOST: "n9"}).obj())
+    assert fitting(VolumeBinding(), state, pod) == []
+    put(state, make_node("n9").allocatable(cpu="4").obj())
+    assert fitting(VolumeBinding(), state, pod) == ["n9"]
+    # More values than the first arrays hold.
+    for number in range(20):
+        put(state, make_pool(f"k/{number}", "fast", "9Gi").on(**{HOST: f"m{number}"}).obj())
+    put(state, make_node("m19").allocatable(cpu="4").obj())
+    assert fitting(VolumeBinding(), state, pod) == ["n9", "m19"]
+    assert not wakes(VolumeBinding(), state, pod, put(state, make_pool("k/q", "fast", "4Gi").obj()))
+    state.remove_object(pool.obj(), EventKind.VOLUME)
+    assert fitting(VolumeBinding(), state, pod) == ["m19"]
+    silent = make_csi_driver("csi").obj()
+    assert wakes(VolumeBinding(), state, pod, put(state, silent))
+    assert fitting(VolumeBinding(), state, pod) == ["n1", "n2", "n3", "n9", "m19"]
+
+
+def test_the_first_claim_that_a_node_cannot_serve_says_why() -> None:
+    state = pooled(make_pool("k/p", "fast", "9Gi").on(**{HOST: "n1"}))
+    put(state, new_claim())
+    put(state, new_claim(name="d", storage_class="local"))
+    found = ask(VolumeBinding(), state, claims("x/p", "c", "d").obj())
+    assert found == {"n1": NOTHING, "n2": FULL, "n3": FULL}
+
+
+@pytest.mark.parametrize(
+    ("shape", "points"),
+    [
+        pytest.param([(0, 10), (100, 0)], {"n1": 50, "n2": 80, "n3": 0}, id="emptier is better"),
+        pytest.param([(0, 0), (100, 10)], {"n1": 50, "n2": 20, "n3": 100}, id="fuller is better"),
+    ],
+)
+def test_nodes_are_scored_by_how_full_their_pools_would_be(
+    shape: list[tuple[int, int]], points: dict[str, int]
+) -> None:
+    sizes = {"n1": "10Gi", "n2": "25Gi", "n3": "5Gi"}
+    state = pooled(*(make_pool(f"k/{name}", "fast", size).on(**{HOST: name}) for name, size in sizes.items()))
+    put(state, new_claim())
+    assert score(VolumeBinding(capacity_ratio(shape)), state, claims("x/p", "c").obj()) == points
+
+
+def test_volumes_of_one_pool_add_up_and_classes_are_averaged() -> None:
+    state = pooled(make_pool("k/p", "fast", "20Gi").on(), make_pool("k/q", "slow", "40Gi").on())
+    put(state, make_class("slow").provisioner("csi").obj())
+    for name in ("a", "b"):
+        put(state, new_claim(name=name))
+    put(state, new_claim(name="d", storage_class="slow"))
+    # Half of one pool and an eighth of the other: 50, and 88 of 87.5 rounded down to whole percent of use.
+    found = score(VolumeBinding(), state, claims("x/p", "a", "b", "d").obj())
+    assert set(found.values()) == {69}
+    # Together more than there is: full.
+    put(state, new_claim("15Gi", "b"))
+    assert set(score(VolumeBinding(), state, claims("x/p", "a", "b", "d").obj()).values()) == {44 + 0}
+
+
+def test_existing_volumes_are_scored_by_the_room_that_they_leave() -> None:
+    state = local(
+        make_volume("small").storage_class("local").capacity("10Gi").on(HOST, "n1").obj(),
+        make_volume("large").storage_class("local").capacity("50Gi").on(HOST, "n2").obj(),
+        new_claim(storage_class="local"),
+    )
+    found = score(VolumeBinding(), state, claims("x/p", "c").obj())
+    assert found == {"n1": 50, "n2": 90, "n3": 0}
+
+
+def test_sizes_beyond_all_disks_do_no_harm() -> None:
+    state = pooled(make_pool("k/p", "fast", "9223372036854775807").on())
+    for name in ("a", "b", "c"):
+        put(state, new_claim("9223372036854775807", name))
+    assert set(score(VolumeBinding(), state, claims("x/p", "a", "b", "c").obj()).values()) == {0}

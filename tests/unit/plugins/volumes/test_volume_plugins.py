@@ -16,7 +16,13 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import EventKind
 from tests.support.asking import ask, cluster, cycle_for, fitting, put, wakes
 from tests.support.builders import PodBuilder, Raw, make_node, make_pod
-from tests.support.storage_builders import make_claim, make_class, make_csi_node, make_volume
+from tests.support.storage_builders import (
+    make_claim,
+    make_class,
+    make_csi_driver,
+    make_csi_node,
+    make_volume,
+)
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 LEGACY_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -246,6 +252,32 @@ def test_limits_of_a_node_that_comes_after_its_drivers() -> None:
     put(state, make_volume("v").csi("csi", "h").obj())
     put(state, make_claim("x/c").bound("v").obj())
     assert fitting(NodeVolumeLimits(), state, claims("x/p", "c").obj()) == []
+
+
+def test_a_node_without_a_driver_that_must_be_there_takes_no_volume_of_it() -> None:
+    with_driver, without = make_csi_node("n").driver("csi", 3), make_csi_node("m").driver("other", 3)
+    state = cluster(node("n"), node("m"), node("bare"), with_driver.obj(), without.obj())
+    put(state, make_volume("v").csi("csi", "h").obj())
+    put(state, make_claim("x/c").bound("v").obj())
+    pod = claims("x/p", "c").obj()
+    assert fitting(NodeVolumeLimits(), state, pod) == ["n", "m", "bare"]
+    put(state, make_csi_driver("csi").required_on_node().obj())
+    missing = {"csi CSI driver is not installed on the node"}
+    assert ask(NodeVolumeLimits(), state, pod) == {"n": set(), "m": missing, "bare": missing}
+    assert wakes(NodeVolumeLimits(), state, pod, put(state, make_csi_node("m").driver("csi", None).obj()))
+    assert fitting(NodeVolumeLimits(), state, pod) == ["n", "m"]
+    driver = state.storage.drivers["csi"]
+    assert wakes(NodeVolumeLimits(), state, pod, state.remove_object(driver, EventKind.VOLUME))
+    assert fitting(NodeVolumeLimits(), state, pod) == ["n", "m", "bare"]
+
+
+def test_a_missing_driver_says_so_where_another_one_is_full() -> None:
+    state = attached(1, claims("x/a", "c0").on("n").obj())
+    put(state, make_csi_driver("else").required_on_node().obj())
+    put(state, make_volume("w").csi("else", "h").obj())
+    put(state, make_claim("x/d").bound("w").obj())
+    found = ask(NodeVolumeLimits(), state, claims("x/p", "c1", "d").obj())
+    assert found == {"n": {"else CSI driver is not installed on the node"}}
 
 
 def test_a_pod_with_claims_that_ends_wakes() -> None:
