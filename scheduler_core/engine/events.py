@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
@@ -263,6 +264,9 @@ def remove_object(state: ClusterState, obj: Any, now: float) -> list[ClusterEven
         case ReservationLedger():
             state.gangs.remove_ledger(obj.namespace)
             return []
+        case CSIDriver():
+            # Nodes need not have it any more, nor room for its volumes.
+            return [structs.replace(event, obj=obj) for event in state.remove_object(obj, EventKind.VOLUME)]
         case _:
             if isinstance(obj, PodDisruptionBudget):
                 state.gangs.budgets.remove(obj)

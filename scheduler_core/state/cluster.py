@@ -21,7 +21,6 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.model.storage_pools import CSIDriver
 from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
@@ -468,8 +467,7 @@ class ClusterState:
         self.objects.get(type(obj).__name__, {}).pop(obj.key, None)
         if what in self._followers:
             self._followers[what].remove(obj)
-        # Nodes need not have a driver any more that is gone, nor room for its volumes.
-        return [ClusterEvent(what, obj=obj if isinstance(obj, CSIDriver) else None)]
+        return [ClusterEvent(what)]
 
     # Invariants
 

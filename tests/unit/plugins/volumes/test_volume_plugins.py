@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.engine.events import remove_object
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.plugins.volumes.node_volume_limits import NodeVolumeLimits
@@ -267,7 +268,7 @@ def test_a_node_without_a_driver_that_must_be_there_takes_no_volume_of_it() -> N
     assert wakes(NodeVolumeLimits(), state, pod, put(state, make_csi_node("m").driver("csi", None).obj()))
     assert fitting(NodeVolumeLimits(), state, pod) == ["n", "m"]
     driver = state.storage.drivers["csi"]
-    assert wakes(NodeVolumeLimits(), state, pod, state.remove_object(driver, EventKind.VOLUME))
+    assert wakes(NodeVolumeLimits(), state, pod, remove_object(state, driver, 0.0))
     assert fitting(NodeVolumeLimits(), state, pod) == ["n", "m", "bare"]
 
 
