@@ -33,6 +33,7 @@ from tests.support.searches import cases
 from tests.support.worlds import objects as make
 from tests.support.worlds import rest
 from tests.support.worlds.checks import Fault, Preemption, binding_faults, gang_faults, preemption_faults
+from tests.support.worlds.fairness import unfair
 from tests.support.worlds.files import scenario_text, world_of
 from tests.support.worlds.generate import live
 from tests.support.worlds.objects import GPU, HOSTNAME, ZONE, Raw
@@ -462,6 +463,17 @@ def test_preemptions_are_judged(
     going, gone = named(pods), named(victims)
     nodes = {f"{item['metadata']['namespace']}/{item['metadata']['name']}": "n1" for item in going}
     assert checks(preemption_faults(view, Preemption(going, gone, nodes))) == expected
+
+
+def test_of_a_group_those_that_start_decide_what_is_short() -> None:
+    """Its smallest members would lack nothing, and other nodes than theirs may be free."""
+    quotas = [make.quota("a", {"cpu": "2"}, {}), make.quota("b", {}, {}), make.quota("c", {"cpu": "2"}, {})]
+    members = [member(pod("p", "2")), member(pod("q", "1")), member(pod("r", "1"))]
+    others = [pod("v", "1", "b", on="n1"), pod("o", "1", "b", on="n1")]
+    view = view_of([node(), GROUP, *quotas, *members, *others])
+    assert list(unfair(view, members[0], others[:1], members[:2])) == []
+    assert "no resource is short" in list(unfair(view, members[0], others[:1], members[1:]))
+    assert "no resource is short" in list(unfair(view, members[0], others[:1]))
 
 
 def kept(made: Raw, name: str) -> Raw:

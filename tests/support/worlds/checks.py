@@ -89,13 +89,14 @@ def gang_faults(view: View, group: str) -> Iterator[Fault]:
 class Preemption(NamedTuple):
     """Victims (raw) that go for a pod, or for a gang; `nodes` are those kept for the preemptors, by key.
 
-    `fair`: their messages say that it is a fair move.
+    `fair`: their messages say that it is a fair move. `together`: members of the group that are to start.
     """
 
     pods: tuple[Raw, ...]
     victims: tuple[Raw, ...]
     nodes: dict[str, str]
     fair: bool = False
+    together: tuple[Raw, ...] = ()
 
     @property
     def name(self) -> str:
@@ -197,7 +198,7 @@ def _gang_unlawful(view: View, found: Preemption) -> Iterator[Fault]:
     """Members are placed one after the other: the first may reclaim, a later one take lower priorities."""
     ns, leaving = namespace(found.pods[0]), view.leaving()
     if found.fair:
-        for faulty in unfair(view, found.pods[0], found.victims):
+        for faulty in unfair(view, found.pods[0], found.victims, found.together):
             yield Fault("evict-unfair", f"{found}: {faulty}")
         return
     own = {group_key(pod) for pod in found.pods}

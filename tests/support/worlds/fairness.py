@@ -10,11 +10,11 @@ from tests.support.worlds.filters import ready_members
 from tests.support.worlds.reading import Raw, Sums, View, add, cost, group_key, namespace, needed
 
 
-def unfair(view: View, pod: Raw, victims: Sequence[Raw]) -> Iterator[str]:
-    """Why victims are no fair set for a pod, or for its whole group."""
+def unfair(view: View, pod: Raw, victims: Sequence[Raw], together: Sequence[Raw] = ()) -> Iterator[str]:
+    """Why victims are no fair set for a pod, or for its whole group, of which some start `together`."""
     ns, leaving = namespace(pod), view.leaving()
     stay = view.without(leaving)
-    asked, own = _asked(view, pod), view.own_nominated(pod)
+    asked, own = _asked(view, pod, together), view.own_nominated(pod)
     add(own, view.covered_behind(pod))
     total = stay.used_by_all(guaranteed=False)
     add(total, own)
@@ -63,13 +63,17 @@ def weight_of(quota: Raw) -> Fraction:
     return Fraction((quota["metadata"].get("annotations") or {}).get(WEIGHT_ANNOTATION, "1"))
 
 
-def _asked(view: View, pod: Raw) -> Sums:
-    """What the pod asks for; of a group that needs several members the least that these ask for."""
+def _asked(view: View, pod: Raw, together: Sequence[Raw]) -> Sums:
+    """What the pod asks for; of a group that needs several members, what those that start ask for.
+
+    Where it is not known who starts, the least that members ask for.
+    """
     group = group_key(pod)
     need = needed(view, group) if group in view.groups else 0
     if need <= 1:
         return cost(pod)
-    members = [cost(member) for member in ready_members(view, group)]
+    starting = together if len(together) == need else ready_members(view, group)
+    members = [cost(member) for member in starting]
     names = {name for sums in members for name in sums}
     return {name: sum(sorted(sums.get(name, 0) for sums in members)[:need]) for name in names}
 

@@ -422,7 +422,10 @@ class Player(Simulation):
             self.findings.append(Finding("evict-nobody", self.step, f"{names}: preemptor or victim is gone"))
             return
         fair = any("a fair move for" in item.message for item in items)
-        found = Preemption(pods, victims, {name: kept.get(name, "") for name in names}, fair)
+        of_group = (view.get(name) for name, node in kept.items() if node)
+        together = tuple(pod for pod in of_group if pod is not None and _is_of(pod, group_key(pods[0])))
+        nodes = {name: kept.get(name, "") for name in names}
+        found = Preemption(pods, victims, nodes, fair, together)
         self.say(preemption_faults(view, found))
         self.say(whole_faults(view, found))
         if not self._unsettled:
