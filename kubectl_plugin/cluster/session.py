@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 import sys
 import time
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import click
 
-from kubectl_plugin.cli.errors import CommandFailed, check_segment
+from kubectl_plugin.cli.errors import check_segment
 from kubectl_plugin.cli.global_flags import ConnectionFlags, all_namespaces, connection_of
+from scheduler_core.kube.auth.users import Impersonation
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, Target, resolve_target
-from scheduler_core.kube.http.endpoint import ClientCertificate
 from scheduler_core.kube.http.response_parser import ApiResponse
-from scheduler_core.kube.http.session import Credentials, Limits, Session
+from scheduler_core.kube.http.session import Limits, Session
 from scheduler_core.kube.http.stream import StreamWatcher
 from scheduler_core.model.duration import parse_duration
 
@@ -38,23 +37,6 @@ def parse_timeout(text: str) -> float:
     if seconds is None:
         raise click.BadParameter(f"{text!r} is not a time like 10, 10s or 2m", param_hint="--request-timeout")
     return seconds
-
-
-@dataclass(frozen=True)
-class _AsUid:
-    """Credentials with the header that impersonates a uid."""
-
-    inner: Credentials
-    uid: str
-
-    def headers(self) -> list[tuple[str, str]]:
-        return [*self.inner.headers(), ("Impersonate-Uid", self.uid)]
-
-    def certificate(self) -> ClientCertificate | None:
-        return self.inner.certificate()
-
-    def refresh(self) -> bool:
-        return self.inner.refresh()
 
 
 class TracedSession(Session):
@@ -89,11 +71,7 @@ class CommandSession:
     @cached_property
     def _target(self) -> Target:
         given = self._connection
-        if given.as_uid and not given.as_user:
-            raise CommandFailed("--as-uid needs --as")
         check_segment("namespace", given.namespace or "")
-        if given.as_uid and not (given.as_uid.isascii() and given.as_uid.isprintable()):
-            raise CommandFailed("--as-uid holds characters that no HTTP header can carry")
         return resolve_target(
             Overrides(
                 kubeconfig=given.kubeconfig or "",
@@ -106,8 +84,7 @@ class CommandSession:
                 certificate_authority=given.certificate_authority or "",
                 insecure=given.insecure,
                 tls_server_name=given.tls_server_name or "",
-                impersonate=given.as_user or "",
-                impersonate_groups=given.as_groups,
+                impersonate=Impersonation(given.as_user or "", given.as_uid or "", given.as_groups),
             )
         )
 
@@ -115,12 +92,11 @@ class CommandSession:
     def client(self) -> Client:
         """The client; it connects with its first request. Raises KubeconfigError, CommandFailed."""
         target, given = self._target, self._connection
-        credentials = _AsUid(target.credentials, given.as_uid) if given.as_uid else target.credentials
         limits = Limits()
         if given.request_timeout is not None:
             limits = Limits(read=parse_timeout(given.request_timeout) or _DAY_SECONDS)
         kind = TracedSession if given.verbosity >= _TRACE_LEVEL else Session
-        return Client(kind(target.endpoint, credentials, user_agent=USER_AGENT, limits=limits))
+        return Client(kind(target.endpoint, target.credentials, user_agent=USER_AGENT, limits=limits))
 
     def close(self) -> None:
         """Close all connections."""

@@ -31,6 +31,15 @@ from scheduler_core.kube.auth.kubeconfig import (
     select,
 )
 from scheduler_core.kube.auth.official import kubeconfig_configuration, service_account_configuration
+from scheduler_core.kube.auth.users import (
+    NOBODY,
+    Impersonation,
+    check_acting,
+    check_once,
+    check_user,
+    impersonation_of,
+    install_hint,
+)
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import KubeconfigError
 from scheduler_core.kube.http.endpoint import Endpoint, environment_proxy
@@ -58,8 +67,7 @@ class Overrides:
     certificate_authority: str = ""
     insecure: bool = False
     tls_server_name: str = ""
-    impersonate: str = ""
-    impersonate_groups: tuple[str, ...] = ()
+    impersonate: Impersonation = NOBODY
     request_timeout: float = 0.0
 
 
@@ -103,9 +111,14 @@ def resolve_target(overrides: Overrides, environ: Mapping[str, str] = os.environ
     config = load(files)
     selection = select(config, context=overrides.context, cluster=overrides.cluster, user=overrides.user)
     endpoint = _endpoint(config, selection, overrides, environ)
-    credentials = _credentials(config, selection, overrides)
+    user = selection.user or Entry("", {}, config.source)
+    check_user(user)
+    acting = overrides.impersonate.over(impersonation_of(user))
+    check_acting(acting, user)
+    # As kubectl does, credentials go over TLS only; who is impersonated is no secret.
+    own = _credentials(config, selection, overrides, user) if endpoint.tls else StaticCredentials()
     namespace = overrides.namespace or selection.namespace or "default"
-    return Target(endpoint, _impersonated(credentials, overrides), namespace, selection.context)
+    return Target(endpoint, _acting(own, acting), namespace, selection.context)
 
 
 def _endpoint(
@@ -117,10 +130,7 @@ def _endpoint(
         what = "current-context is not set" if not selection.context else "the context names no cluster"
         problem = f"cluster {cluster.name!r} has no server" if cluster.name else what
         raise KubeconfigError(cluster.file, problem)
-    insecure = overrides.insecure or cluster.body.get("insecure-skip-tls-verify") is True
-    authority = _pem(cluster, "certificate-authority").decode("utf-8", "replace")
-    if overrides.certificate_authority:
-        authority = _file("command line", "certificate-authority", overrides.certificate_authority).decode()
+    insecure, authority = _trust(cluster, overrides)
     return Endpoint(
         server,
         ca="" if insecure else authority,
@@ -131,8 +141,30 @@ def _endpoint(
     )
 
 
-def _credentials(config: Kubeconfig, selection: KubeconfigSelection, overrides: Overrides) -> Credentials:
-    user = selection.user or Entry("", {}, config.source)
+def _trust(cluster: Entry, overrides: Overrides) -> tuple[bool, str]:
+    """Whether certificates are not verified, and the authority (PEM) that they are verified by.
+
+    Of the flags, each one that is given replaces both of what the kubeconfig says.
+    """
+    if overrides.certificate_authority:
+        given = _file("command line", "certificate-authority", overrides.certificate_authority).decode()
+        if overrides.insecure:
+            raise KubeconfigError("command line", "--insecure-skip-tls-verify with --certificate-authority")
+        return False, given
+    check_once(cluster, "cluster", "certificate-authority")
+    authority = _pem(cluster, "certificate-authority").decode("utf-8", "replace")
+    if overrides.insecure:
+        return True, ""
+    insecure = cluster.body.get("insecure-skip-tls-verify") is True
+    if insecure and authority:
+        problem = "has a certificate authority and insecure-skip-tls-verify; only one is allowed"
+        raise KubeconfigError(cluster.file, f"cluster {cluster.name!r} {problem}")
+    return insecure, authority
+
+
+def _credentials(
+    config: Kubeconfig, selection: KubeconfigSelection, overrides: Overrides, user: Entry
+) -> Credentials:
     named = _named(config, selection, overrides, user)
     files = _certificate(user)
     return named if files is None else WithCertificateFiles(named, files)
@@ -149,7 +181,8 @@ def _named(
     if token := _string(user, "token"):
         return StaticCredentials(token=token, source=user.file)
     if user.body.get("exec") or user.body.get("auth-provider"):
-        return OfficialCredentials(lambda: kubeconfig_configuration(config, selection, user), user.file)
+        hint = install_hint(user)
+        return OfficialCredentials(lambda: kubeconfig_configuration(config, selection, user), user.file, hint)
     return StaticCredentials(
         username=_string(user, "username"), password=_string(user, "password"), source=user.file
     )
@@ -164,15 +197,12 @@ def _in_cluster(overrides: Overrides) -> Target:
     own = SERVICE_ACCOUNT / "namespace"
     if not namespace and own.is_file():
         namespace = own.read_text(encoding="utf-8").strip()
-    return Target(endpoint, _impersonated(credentials, overrides), namespace or "default")
+    acting = overrides.impersonate.over(NOBODY)
+    return Target(endpoint, _acting(credentials, acting), namespace or "default")
 
 
-def _impersonated(credentials: Credentials, overrides: Overrides) -> Credentials:
-    if overrides.impersonate:
-        return Impersonating(credentials, overrides.impersonate, overrides.impersonate_groups)
-    if overrides.impersonate_groups:
-        raise KubeconfigError("command line", "--as-group needs --as")
-    return credentials
+def _acting(credentials: Credentials, acting: Impersonation) -> Credentials:
+    return Impersonating(credentials, acting) if acting.user else credentials
 
 
 def _certificate(user: Entry) -> CertificateFiles | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_core.kube.auth.credentials import Impersonating, StaticCredentials, TokenFile
+from scheduler_core.kube.auth.users import Impersonation
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import (
     ApiError,
@@ -185,7 +186,8 @@ def test_a_watch_refused_with_401_is_tried_once_more_with_new_credentials(server
 
 def test_impersonation_travels_in_headers(server: FaultServer) -> None:
     pod(server)
-    client = client_for(server, Impersonating(StaticCredentials(username="u", password="p"), "jane", ["g"]))
+    acting = Impersonation("jane", groups=("g",))
+    client = client_for(server, Impersonating(StaticCredentials(username="u", password="p"), acting))
     client.get(PODS, "a", "p")
     client.session.close()
     headers = server.requests[-1].headers

@@ -7,13 +7,14 @@ import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from scheduler_core.kube.auth.users import Impersonation
 from scheduler_core.kube.errors import KubeconfigError
 from scheduler_core.kube.http.endpoint import ClientCertificate, load_certificate
 from scheduler_core.kube.http.session import Credentials
@@ -100,14 +101,20 @@ class OfficialCredentials:
 
     `load` returns a loaded `kubernetes.client.Configuration`; it is called again after a 401. A plugin may be
     slow, and the configuration runs it minutes before a token expires. So only the first request, and
-    requests after a 401, wait for it; other requests use the current token.
+    requests after a 401, wait for it; other requests use the current token. `hint` says how to get a plugin
+    that does not work.
     """
 
     def __init__(
-        self, load: Callable[[], Any], source: str, monotonic: Callable[[], float] = time.monotonic
+        self,
+        load: Callable[[], Any],
+        source: str,
+        hint: str = "",
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._load = load
         self._source = source
+        self._hint = hint
         self._monotonic = monotonic
         # Held while the configuration is loaded or read, which may run a plugin.
         self._lock = threading.Lock()
@@ -175,17 +182,16 @@ class OfficialCredentials:
             configuration = self._load()
         # The official loader logs the failure of a plugin and continues without credentials.
         if problems and not configuration.api_key and not configuration.cert_file:
-            raise KubeconfigError(self._source, "; ".join(problems))
+            raise KubeconfigError(self._source, "; ".join([*problems, *filter(None, [self._hint])]))
         return configuration
 
 
 class Impersonating:
-    """Other credentials that impersonate a user and groups (`--as`, `--as-group`)."""
+    """Other credentials that act as another user (`--as`, or `as` of a kubeconfig)."""
 
-    def __init__(self, inner: Credentials, user: str, groups: Sequence[str] = ()) -> None:
+    def __init__(self, inner: Credentials, acting: Impersonation) -> None:
         self._inner = inner
-        pairs = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
-        self._extra = [(name, _one_line(value, "impersonation")) for name, value in pairs]
+        self._extra = [(name, _one_line(value, "impersonation")) for name, value in acting.headers()]
 
     def headers(self) -> list[tuple[str, str]]:
         return self._inner.headers() + self._extra

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.kube.auth.users import Impersonation
 from scheduler_core.kube.connect import Overrides, resolve_target
 from scheduler_core.kube.errors import KubeconfigError
 from tests.support.clusters.kubeconfigs import PEM, b64, document, exec_plugin, target, write
@@ -27,7 +28,26 @@ USERS: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
         [("Authorization", "Basic YTpi")],
     ),
     ("a user without anything is anonymous", {}, []),
-    ("a token wins over a password", {"token": "t", "username": "a"}, [("Authorization", "Bearer t")]),
+    (
+        "a user who acts as another one",
+        {"token": "t", "as": "bob", "as-groups": ["g1", "g2"], "as-uid": "7"},
+        [
+            ("Authorization", "Bearer t"),
+            ("Impersonate-User", "bob"),
+            ("Impersonate-Uid", "7"),
+            ("Impersonate-Group", "g1"),
+            ("Impersonate-Group", "g2"),
+        ],
+    ),
+    (
+        "keys of an extra are escaped",
+        {"as": "bob", "as-user-extra": {"Scopes/a b%": ["v1", "v2"]}},
+        [
+            ("Impersonate-User", "bob"),
+            ("Impersonate-Extra-Scopes%2Fa%20b%25", "v1"),
+            ("Impersonate-Extra-Scopes%2Fa%20b%25", "v2"),
+        ],
+    ),
     (
         "a token file is found beside the kubeconfig",
         {"tokenFile": "token"},
@@ -48,13 +68,12 @@ def test_users(tmp_path: Path, user: dict[str, Any], headers: list[tuple[str, st
     assert found.credentials.headers() == headers
 
 
-def test_certificate_data_wins_and_files_are_relative_to_the_kubeconfig(
+def test_certificates_as_data_and_as_files_beside_the_kubeconfig(
     tmp_path: Path,
 ) -> None:
     write(tmp_path / "certs" / "key.pem", "key from a file")
     user = {
         "client-certificate-data": b64(PEM),
-        "client-certificate": "nowhere",
         "client-key": "certs/key.pem",
     }
     cluster = {"server": "https://x", "certificate-authority-data": b64("ca text")}
@@ -92,13 +111,52 @@ def test_flags_win(tmp_path: Path) -> None:
     assert chosen.credentials.headers() == [("Authorization", "Bearer second")]
     flagged = target(path, server="http://127.0.0.1:8001", token="given", insecure=True)
     assert (flagged.endpoint.port, flagged.endpoint.tls, flagged.endpoint.insecure) == (8001, False, True)
-    assert flagged.credentials.headers() == [("Authorization", "Bearer given")]
-    acting = target(path, impersonate="jane", impersonate_groups=("g1", "g2"))
+    assert flagged.credentials.headers() == [], "credentials go over TLS only"
+    assert target(path, token="given").credentials.headers() == [("Authorization", "Bearer given")]
+    acting = target(path, impersonate=Impersonation("jane", groups=("g1", "g2")))
     assert acting.credentials.headers()[1:] == [
         ("Impersonate-User", "jane"),
         ("Impersonate-Group", "g1"),
         ("Impersonate-Group", "g2"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "acting"),
+    [
+        pytest.param(Impersonation("eve"), Impersonation("eve", "7", ("g",)), id="another user"),
+        pytest.param(Impersonation(groups=("h",)), Impersonation("bob", "7", ("h",)), id="other groups"),
+        pytest.param(Impersonation(uid="8"), Impersonation("bob", "8", ("g",)), id="another uid"),
+    ],
+)
+def test_flags_replace_what_they_name_of_whom_the_kubeconfig_acts_as(
+    tmp_path: Path, flags: Impersonation, acting: Impersonation
+) -> None:
+    user = {"as": "bob", "as-uid": "7", "as-groups": ["g"]}
+    found = target(
+        write(tmp_path / "config", document(users=[{"name": "u", "user": user}])), impersonate=flags
+    )
+    assert found.credentials.headers() == list(acting.headers())
+
+
+def test_trust_of_flags_replaces_that_of_the_kubeconfig(tmp_path: Path) -> None:
+    authority = write(tmp_path / "ca.pem", "flag")
+    for cluster in ({"insecure-skip-tls-verify": True}, {"certificate-authority-data": b64("ca")}):
+        body = {"server": "https://x", **cluster}
+        path = write(tmp_path / "config", document(clusters=[{"name": "c", "cluster": body}]))
+        found = target(path, certificate_authority=str(authority)).endpoint
+        assert (found.ca, found.insecure) == ("flag", False)
+        found = target(path, insecure=True).endpoint
+        assert (found.ca, found.insecure) == ("", True)
+
+
+def test_no_plugin_runs_for_a_server_without_tls(tmp_path: Path) -> None:
+    content = document(
+        users=[{"name": "u", "user": {"exec": exec_plugin("/nonexistent/plugin"), "as": "bob"}}],
+        clusters=[{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+    )
+    found = target(write(tmp_path / "config", content))
+    assert found.credentials.headers() == [("Impersonate-User", "bob")]
 
 
 def test_a_server_alone_needs_no_file() -> None:
@@ -155,6 +213,119 @@ BROKEN: list[tuple[str, Any, dict[str, Any], str]] = [
         {},
         "a socks5:// proxy (p) is not supported",
     ),
+    *(
+        (sentence, document(users=[{"name": "u", "user": user}]), {}, problem)
+        for sentence, user, problem in (
+            (
+                "groups of nobody",
+                {"as-groups": ["g"]},
+                "user 'u' has as-uid, as-groups or as-user-extra without as",
+            ),
+            ("an extra of nobody", {"as-user-extra": {"a": ["b"]}}, "without as"),
+            ("a user to act as that is a number", {"as": 5}, "as of 'u' is not a string"),
+            (
+                "groups that are a text",
+                {"as": "x", "as-groups": "g"},
+                "as-groups of 'u' is not a list of strings",
+            ),
+            (
+                "extra that is a list",
+                {"as": "x", "as-user-extra": ["g"]},
+                "as-user-extra of 'u' is not a map",
+            ),
+            ("a token beside a password", {"token": "t", "username": "a"}, "only one is allowed"),
+            (
+                "a certificate twice",
+                {"client-certificate": "x", "client-certificate-data": b64(PEM), "client-key": "x"},
+                "user 'u' has both client-certificate and client-certificate-data",
+            ),
+            (
+                "a key twice",
+                {"client-certificate": "x", "client-key-data": b64(PEM), "client-key": "x"},
+                "user 'u' has both client-key and client-key-data",
+            ),
+            (
+                "a plugin beside a provider",
+                {"exec": exec_plugin("p"), "auth-provider": {"name": "x"}},
+                "the exec plugin of user 'u' stands beside an auth-provider",
+            ),
+            (
+                "a plugin without a command",
+                {"exec": {**exec_plugin("p"), "command": ""}},
+                "'u' has no command",
+            ),
+            (
+                "a plugin without a version",
+                {"exec": {**exec_plugin("p"), "apiVersion": ""}},
+                "has no apiVersion",
+            ),
+            (
+                "a plugin that does not say whether it asks",
+                {"exec": {**exec_plugin("p"), "interactiveMode": ""}},
+                "has no interactiveMode, not one of Never, IfAvailable, Always",
+            ),
+            (
+                "a plugin of an unknown mode",
+                {"exec": {**exec_plugin("p"), "interactiveMode": "Sometimes"}},
+                "has the interactiveMode 'Sometimes'",
+            ),
+            (
+                "a plugin that asks where nobody answers",
+                {"exec": {**exec_plugin("p"), "interactiveMode": "Always"}},
+                "asks the user (interactiveMode Always), and the input is no terminal",
+            ),
+            (
+                "a plugin with a variable without a name",
+                {"exec": {**exec_plugin("p"), "env": [{"value": "x"}]}},
+                "has an environment variable without a name",
+            ),
+            (
+                "a plugin that is missing, with a hint",
+                {"exec": {**exec_plugin("/nonexistent/plugin"), "installHint": "get it\n\x1b[1mhere"}},
+                "; get it [1mhere",
+            ),
+        )
+    ),
+    (
+        "an authority twice",
+        document(
+            clusters=[
+                {
+                    "name": "c",
+                    "cluster": {
+                        "server": "https://x",
+                        "certificate-authority": "x",
+                        "certificate-authority-data": b64(PEM),
+                    },
+                }
+            ]
+        ),
+        {},
+        "cluster 'c' has both certificate-authority and certificate-authority-data",
+    ),
+    (
+        "an authority that is not asked",
+        document(
+            clusters=[
+                {
+                    "name": "c",
+                    "cluster": {
+                        "server": "https://x",
+                        "insecure-skip-tls-verify": True,
+                        "certificate-authority-data": b64(PEM),
+                    },
+                }
+            ]
+        ),
+        {},
+        "cluster 'c' has a certificate authority and insecure-skip-tls-verify; only one is allowed",
+    ),
+    (
+        "a name twice",
+        document(clusters=2 * [{"name": "c", "cluster": {"server": "https://x"}}]),
+        {},
+        "clusters[1]: the name 'c' is there twice",
+    ),
     (
         "an exec plugin that is not installed",
         document(users=[{"name": "u", "user": {"exec": exec_plugin("/nonexistent/plugin")}}]),
@@ -188,5 +359,5 @@ def test_missing_files_are_told(tmp_path: Path) -> None:
         resolve_target(Overrides(kubeconfig=str(tmp_path / "gone")), {})
     with pytest.raises(KubeconfigError, match="no such file, and this is not a pod"):
         resolve_target(Overrides(), {"HOME": str(tmp_path)})
-    with pytest.raises(KubeconfigError, match="--as-group needs --as"):
-        resolve_target(Overrides(server="http://x", impersonate_groups=("g",)), {})
+    with pytest.raises(KubeconfigError, match="--as-group and --as-uid: each needs --as"):
+        resolve_target(Overrides(server="http://x", impersonate=Impersonation(groups=("g",))), {})
