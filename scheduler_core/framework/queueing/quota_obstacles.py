@@ -221,7 +221,7 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
             EventKind.LOAN: NarrowHint(_another_borrows_more),
             EventKind.POD_LEAVING: NarrowHint(_may_move_fairly),
             EventKind.SHARE: NarrowHint(_is_own_share, _own_and_beside),
-            EventKind.POD_DELETE: StandingHint(_may_move_fairly, _of_quotas),
+            EventKind.POD_DELETE: StandingHint(_starts_or_moves_fairly, _of_quotas),
         },
         FAIR_MOVE_LATER: {EventKind.POD_ADD: NarrowHint(_may_move_fairly, _of_quotas)},
         BESIDE_WAITING: {
@@ -352,6 +352,16 @@ def _may_reclaim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
 
 def _may_move_fairly(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     return may_move_fairly(state, pod)
+
+
+def _starts_or_moves_fairly(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether a fair move may help the pod, or nothing is short for now: those before it may take that."""
+    if pod.preemption_policy == NEVER or not state.ledger.borrowing.fair_moves:
+        return False
+    quota = state.ledger.quota_of(pod.namespace)
+    if quota is None or not quota.sharing.weight:
+        return False
+    return _lasting_refusal(state, pod) is None or may_move_fairly(state, pod)
 
 
 def _is_own_share(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
