@@ -7,12 +7,12 @@ import binascii
 from dataclasses import dataclass, field
 from typing import Any
 
-import jsonpatch
 import msgspec
 
 from sandbox.errors import StatusError
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.objects import Obj
+from sandbox.store import json_patch
 from sandbox.store.requests import AdmissionRequest
 from scheduler_core.decoding import decode
 from scheduler_core.errors import MusterError
@@ -125,8 +125,8 @@ def _patch_of(response: Obj) -> list[Obj] | None:
 def patched(obj: Obj, operations: list[Obj]) -> Obj:
     """The object after the patch. Raises InvalidResponse for an operation that cannot be applied."""
     try:
-        result = jsonpatch.apply_patch(obj, operations)
-    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+        result = json_patch.apply(obj, operations)
+    except json_patch.PatchFailed as error:
         raise InvalidResponse(f"response.patch cannot be applied: {error}") from None
     if not isinstance(result, dict):
         raise InvalidResponse("response.patch leaves no object")

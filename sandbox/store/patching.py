@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jsonpatch
-import jsonpointer
 import msgspec
 
 from sandbox import errors
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.kinds.builtin_types import type_of
-from sandbox.objects import Obj, copy_json
+from sandbox.objects import Obj
+from sandbox.store import json_patch
 from sandbox.store.server_side_apply import applied, first_applied
 from sandbox.store.strategic_merge import strategic_merge
 
@@ -67,11 +66,14 @@ def _as_go(value: Any) -> str:
 
 
 def _json_patched(old: Obj, operations: list[Any]) -> Any:
+    if not all(isinstance(operation, dict) for operation in operations):
+        raise errors.bad_request("error decoding patch: each operation must be an object")
+    if len(operations) > json_patch.MOST_OPERATIONS:
+        most = f"The allowed maximum operations in a JSON patch is {json_patch.MOST_OPERATIONS}"
+        raise errors.StatusError(413, "RequestEntityTooLarge", f"{most}, got {len(operations)}")
     try:
-        return jsonpatch.JsonPatch(operations).apply(copy_json(old), in_place=True)
-    except jsonpatch.InvalidJsonPatch as error:
-        raise errors.bad_request(f"error decoding patch: {error}") from error
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
+        return json_patch.apply(old, operations)
+    except json_patch.PatchFailed as error:
         message = "the server rejected our request due to an error in our request"
         raise errors.StatusError(
             422, "Invalid", message, None, [errors.StatusCause("", str(error))]

@@ -17,7 +17,7 @@ NONE: Final = ""
 # Lowest and highest `spec.priority` of each band.
 _BY_PRIORITY: Final = ((9000, 9999, PROD), (7000, 7999, MID), (5000, 5999, BATCH), (3000, 3999, FREE))
 _KNOWN: Final = frozenset({PROD, MID, BATCH, FREE})
-_BY_QOS: Final = {"LSE": PROD, "LSR": PROD, "LS": PROD, "BE": BATCH, "SYSTEM": NONE}
+_BY_QOS: Final = {"LSE": PROD, "LSR": PROD, "LS": PROD, "BE": BATCH, "SYSTEM": PROD}
 _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     BATCH: {names.CPU: names.BATCH_CPU, names.MEMORY: names.BATCH_MEMORY},
     MID: {names.CPU: names.MID_CPU, names.MEMORY: names.MID_MEMORY},

@@ -85,8 +85,6 @@ THIRD_PARTY = {  # package: patterns of the modules that may import it
     "prometheus_client": [CORE + "app.*", "webhook.*"],
     "aiohttp": ["sandbox.*"],
     "hpack": [CORE + "kube.http.http2_headers"],
-    "jsonpatch": ["sandbox.*"],
-    "jsonpointer": ["sandbox.*"],
 }
 ORDER = {part: depth for depth, line in enumerate(reversed(LAYERS)) for part in line}
 

@@ -99,7 +99,7 @@ def band(pod: Raw) -> str:
     if known != "none":
         return known
     qos = labels.get("koordinator.sh/qosClass")
-    if qos in ("LSE", "LSR", "LS"):
+    if qos in ("LSE", "LSR", "LS", "SYSTEM"):
         return "prod"
     if qos == "BE":
         return "batch"

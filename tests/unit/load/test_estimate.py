@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler_core.load.estimate import deadline, estimate_pod, scaled, scheduled_at
-from scheduler_core.load.priority import BATCH, FREE, MID, NONE, PROD, band_of
+from scheduler_core.load.priority import BATCH, FREE, MID, PROD, band_of
 from scheduler_core.load.problems import AnnotationProblem
 from scheduler_core.load.spec import Estimation, LoadSpec, Thresholds
 from scheduler_core.model.node_metric import MAX_AMOUNT
@@ -58,7 +58,7 @@ BANDS: list[tuple[str, dict[str, str], int | None, dict[str, str], str]] = [
     ("class of service LS", {"qosClass": "LS"}, None, {}, PROD),
     ("class of service LSR", {"qosClass": "LSR"}, None, {}, PROD),
     ("class of service BE", {"qosClass": "BE"}, None, {"cpu": "1"}, BATCH),
-    ("class of service SYSTEM", {"qosClass": "SYSTEM"}, None, {"cpu": "1"}, NONE),
+    ("class of service SYSTEM", {"qosClass": "SYSTEM"}, None, {"cpu": "1"}, PROD),
     ("unknown class of service", {"qosClass": "odd"}, None, {"cpu": "1"}, PROD),
 ]
 

@@ -33,7 +33,7 @@ def containers(*items: dict[str, Any]) -> dict[str, Any]:
 
 STRATEGIC = [
     ("containers merge by name", containers({"name": "a", "image": "a:2"}), "spec.containers.0.image", "a:2"),
-    ("a new container is appended", containers({"name": "c", "image": "c"}), "spec.containers.2.name", "c"),
+    ("a new container comes first", containers({"name": "c", "image": "c"}), "spec.containers.0.name", "c"),
     (
         "$patch delete removes an entry",
         containers({"name": "a", "$patch": "delete"}),
@@ -43,7 +43,7 @@ STRATEGIC = [
     (
         "env merges by name inside its container",
         containers({"name": "a", "env": [{"name": "F", "value": "2"}]}),
-        "spec.containers.0.env.1.name",
+        "spec.containers.0.env.0.name",
         "F",
     ),
     ("plain lists are replaced", containers({"name": "a", "args": ["y"]}), "spec.containers.0.args", ["y"]),
@@ -79,10 +79,10 @@ STRATEGIC = [
         {"n": "1"},
     ),
     (
-        "ports of another protocol are other ports",
+        "ports merge by their number alone",
         containers({"name": "b", "ports": [{"containerPort": 80, "protocol": "UDP"}]}),
-        "spec.containers.1.ports.1.protocol",
-        "UDP",
+        "spec.containers.1.ports",
+        [{"containerPort": 80, "protocol": "UDP"}],
     ),
     (
         "the stated order wins",
@@ -146,7 +146,9 @@ def test_a_merge_patch_applied_twice_changes_nothing_more(old: Any, patch: Any) 
 BAD = [
     ("an unknown media type", {}, "application/json", 415),
     ("a list as a merge patch", [], patching.MERGE, 400),
-    ("an unknown operation", [{"op": "grow", "path": "/a"}], patching.JSON, 400),
+    ("an unknown operation", [{"op": "grow", "path": "/a"}], patching.JSON, 422),
+    ("an operation that is no object", ["add"], patching.JSON, 400),
+    ("too many operations", 10_001 * [{"op": "test", "path": "/none"}], patching.JSON, 413),
     ("a path that is not there", [{"op": "remove", "path": "/spec/none/x"}], patching.JSON, 422),
     ("a test that fails", [{"op": "test", "path": "/kind", "value": "Node"}], patching.JSON, 422),
     ("another kind", {"kind": "Node"}, patching.MERGE, 400),
