@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import partial
 from typing import Final
 
+import msgspec
+
 from scheduler_core.framework.nominations.nominated_sums import own_nominated
-from scheduler_core.framework.pod_terms import looks_around, selected_by_all
+from scheduler_core.framework.pod_terms import looks_around, selected_by, selected_by_all
 from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.queueing.hints import (
     EVERYBODY,
@@ -21,12 +24,14 @@ from scheduler_core.framework.queueing.hints import (
     Hint,
     NarrowHint,
     Reach,
+    Room,
     StandingHint,
 )
 from scheduler_core.framework.queueing.min_crossing import leave_the_min
 from scheduler_core.framework.queueing.neighbour_terms import beside, hard_constraints
 from scheduler_core.framework.queueing.quota_obstacles import FAIR_MOVE_LATER, may_be_short_later
 from scheduler_core.framework.queueing.widest_victims import (
+    evictable_requests,
     freed_by_victims,
     may_evict_its_own,
     may_move_fairly,
@@ -43,7 +48,6 @@ from scheduler_core.quota.policy import charge_within_min, within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.gangs.gangs import take_census
-from scheduler_core.state.neighbours.affinity_index import carries_terms
 from scheduler_core.state.neighbours.selections import counted
 from scheduler_core.state.nomination import Nomination
 
@@ -126,7 +130,8 @@ def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     return {
         NOMINATED_PODS: Obstacle.NOMINATED.hints(),
         PREEMPTION: {
-            **Obstacle.VICTIMS.hints(NarrowHint(_may_find_victims, _reach_of_victims)),
+            Obstacle.VICTIMS.value & ~EventKind.POD_LEAVING: NarrowHint(_may_find_victims, _reach_of_victims),
+            EventKind.POD_LEAVING: StandingHint(_may_wait_for, _reach_of_leaving, _room_of_leaving),
             EventKind.OVERTAKEN: NarrowHint(_is_overtaken, _own_quota),
         },
         PREEMPTION_BESIDE: {
@@ -290,10 +295,6 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
             # It was bound elsewhere, without regard to the waiting pods.
             return True
         return _may_evict_a_sibling(state, pod, other)
-    if what.meets(EventKind.POD_LEAVING) and other is not None:
-        return (nomination is None or _leaves_kept_node(state, nomination, other)) and _may_wait_for(
-            state, pod, other
-        )
     return True
 
 
@@ -312,21 +313,52 @@ def _waited_for(state: ClusterState, pod: Pod, gone: Pod) -> bool:
     return gone.uid in nomination.victims or not (nomination.kept or awaited(state, pod))
 
 
-def _may_wait_for(state: ClusterState, pod: Pod, leaves: Pod) -> bool:
-    """Whether a pod may fit once a leaving pod is gone, with further evictions: quota, ports, or room."""
-    quota_of = state.ledger.quota_of
-    if quota_of(pod.namespace) is not None and quota_of(leaves.namespace) is not None:
-        return True
-    if (pod.host_ports and leaves.host_ports) or carries_terms(pod) or carries_terms(leaves) or pod.spread:
-        return True
-    placement = state.placed.get(leaves.uid)
+def _reach_of_leaving(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Pods that may start once a leaving pod is gone, though its node has no room for them."""
+    leaves = event.pod
+    if leaves is None or leaves.uid not in state.placed:
+        return EVERYBODY
+    if leaves.host_ports or leaves.pod_anti_affinity.required:
+        return EVERYBODY
+    return msgspec.structs.replace(beside(event), nominated=True)
+
+
+def _room_of_leaving(state: ClusterState, event: ClusterEvent) -> Room | None:
+    """What is free on the node of a leaving pod, with what it leaves and what evictions may add."""
+    placement = state.placed.get(event.pod.uid) if event.pod is not None else None
     if placement is None:
+        return None
+    nodes, slot = state.nodes, placement.slot
+    free = nodes.allocatable[:, slot] - nodes.requested[:, slot]
+    return Room(free, slot, partial(evictable_requests, state, slot))
+
+
+def _may_wait_for(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether a pod may fit once a leaving pod is gone, with further evictions: ports, its rules about other
+    pods or those of the leaving one, or room. Whom quotas refuse waits for it under names of their own.
+    """
+    leaves, nomination = event.pod, state.nominations.get(pod.uid)
+    if pod.preemption_policy == NEVER:
+        return False
+    placement = state.placed.get(leaves.uid) if leaves is not None else None
+    if leaves is None or placement is None:
+        return True
+    if nomination is not None and not _leaves_kept_node(state, nomination, leaves):
+        return False
+    if (pod.host_ports and leaves.host_ports) or _keeps_apart(state, leaves, pod):
+        return True
+    if _keeps_apart(state, pod, leaves) or _stays_beside(state, pod, event):
         return True
     nodes, slot, vector = state.nodes, placement.slot, state.vector(pod)
     width = len(vector)
     free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
     free += freed_by_victims(state, pod, slot)[:width]
     return bool(((vector <= free) | (vector == 0)).all())
+
+
+def _keeps_apart(state: ClusterState, one: Pod, other: Pod) -> bool:
+    """Whether required anti-affinity of a pod selects another one."""
+    return any(selected_by(state, one, term).takes(other) for term in one.pod_anti_affinity.required)
 
 
 def _was_torn(state: ClusterState, gone: Pod) -> bool:

@@ -208,12 +208,12 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
         },
         GROUP_MAX: {
             EventKind.QUOTA | EventKind.NOMINATION: None,
-            EventKind.POD_LEAVING: NarrowHint(_is_own, _own),
+            EventKind.POD_LEAVING: NarrowHint(_may_wait, _of_groups),
             EventKind.POD_DELETE: StandingHint(_is_below_group_max, _of_groups),
         },
         SUM_OF_MIN: {
             EventKind.QUOTA | EventKind.NOMINATION: None,
-            EventKind.POD_LEAVING: NarrowHint(_is_own, _own),
+            EventKind.POD_LEAVING: NarrowHint(_may_wait, _of_quotas),
             EventKind.POD_DELETE: StandingHint(_is_let_in, _nominated, _left_of_the_sum),
         },
         RECLAIM: {EventKind.POD_DELETE: StandingHint(_may_reclaim, _of_quotas)},
@@ -264,6 +264,14 @@ def _is_own(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     """Whether the event is of the pod's own quota."""
     namespace = event.pod.namespace if event.pod is not None else event.namespace
     return namespace in ("", pod.namespace)
+
+
+def _may_wait(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether a pod can be nominated and wait for pods that leave; one of its own quota may help any pod."""
+    if event.pod is not None and event.pod.namespace == pod.namespace:
+        return True
+    nomination = state.nominations.get(pod.uid)
+    return pod.preemption_policy != NEVER and (nomination is None or nomination.kept)
 
 
 def _is_let_in(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

@@ -88,6 +88,10 @@ def test_pods_of_the_quota_that_come_and_go_try_none_whom_they_do_not_help(
 ) -> None:
     asked = Asked(monkeypatch, kind)
     for _ in range(3):
+        asked.put(asked.runs("passes", 1, "n0").labels(app="other"))
+        asked.step()
+        asked.put(asked.runs("passes", 1, "n0").labels(app="other").deleting(30.0))
+        asked.step()
         asked.made.scheduler.remove(asked.runs("passes", 1, "n0").obj(), asked.made.now)
         asked.step()
         asked.put(asked.runs("passes", 1, "n0"))

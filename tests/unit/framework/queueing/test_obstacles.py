@@ -92,7 +92,7 @@ def test_a_gang_with_one_more_than_it_needs_can_spare_single_members(
     state.put_pod(came)
     state.assume(came, 0, 0.0)
     event = ClusterEvent(EventKind.POD_ADD, pod=came)
-    hint, _ = preemption_hints()[PREEMPTION].values()
+    hint, *_ = preemption_hints()[PREEMPTION].values()
     assert isinstance(hint, NarrowHint)
     assert (hint.reach(state, event) != NOBODY) is concerns
     assert helps(state, pod.uid("w").obj(), event) is woken
