@@ -43,6 +43,15 @@ def selected_by_all(state: ClusterState, pod: Pod, terms: Sequence[PodTerm]) -> 
     return first
 
 
+def all_select(state: ClusterState, pod: Pod, terms: Sequence[PodTerm], other: Pod) -> bool:
+    """Whether all of the terms of a pod select another one."""
+    labels = other.labels
+    if not all(term.selector.matches(labels) for term in terms):
+        return False
+    reached = (namespaces_of(state, pod, term) for term in terms)
+    return all(names is None or other.namespace in names for names in reached)
+
+
 def _common(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
     if one is None or other is None:
         return other if one is None else one

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.types import Bool, Int32, Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Scope
-from scheduler_core.framework.pod_terms import selected_by, selected_by_all
+from scheduler_core.framework.pod_terms import all_select, selected_by, selected_by_all
 from scheduler_core.framework.queueing.hints import EVERYBODY, Hint, NarrowHint, Reach
 from scheduler_core.framework.queueing.neighbour_terms import beside
 from scheduler_core.framework.queueing.obstacles import Obstacle
@@ -232,7 +232,7 @@ def _may_change_neighbours(state: ClusterState, pod: Pod, event: ClusterEvent) -
 def _came_near(state: ClusterState, pod: Pod, came: Pod) -> bool:
     """A new pod helps a pod whose required affinity selects it."""
     terms = pod.pod_affinity.required
-    return bool(terms) and selected_by_all(state, pod, terms).takes(came)
+    return bool(terms) and all_select(state, pod, terms, came)
 
 
 def _went_away(state: ClusterState, pod: Pod, gone: Pod, *, moved: bool) -> bool:

@@ -126,6 +126,8 @@ class WaitingClass:
     opened_by: list[ClusterEvent] | None = field(default_factory=list)
     freed_rooms: list[FreedRoom] = field(default_factory=list)
     tried_at: float = 0.0
+    # The number of its last attempt among those of all classes.
+    turn: int = 0
     # The sort key of the first unit, or an earlier one; after all others while every unit is in backoff.
     place: tuple[bool, Any] = (True, ())
     # The last rejection (queue.known_refusals.KnownRefusal), for units that join.

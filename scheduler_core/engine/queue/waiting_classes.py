@@ -12,7 +12,7 @@ import heapq
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from scheduler_core.engine.queue.unit import QueuedUnit, Traits, WaitingClass
 from scheduler_core.engine.queue.waiting_neighbours import WaitingNeighbours
 from scheduler_core.engine.queue.waiting_table import WaitingTable
 from scheduler_core.framework.queueing.hints import Neighbour
+
+# Old turns are dropped once there are twice as many turns as classes, plus this.
+_FEW: Final = 64
 
 
 class WaitingClasses:
@@ -42,6 +45,9 @@ class WaitingClasses:
         self._neighbours = WaitingNeighbours()
         # When the backoff of a unit of a class ends.
         self._ripe: list[tuple[float, int]] = []
+        # (turn, row) of the classes with waiting units, and of others that had some; `oldest` drops these.
+        self._by_turn: list[tuple[int, int]] = []
+        self._turns = 0
 
     def __bool__(self) -> bool:
         return bool(self._classes)
@@ -81,6 +87,8 @@ class WaitingClasses:
 
     def add(self, found: WaitingClass, unit: QueuedUnit, ready_at: float, now: float) -> None:
         """Add a unit to a class; its backoff ends at `ready_at`."""
+        if not found.units:
+            heapq.heappush(self._by_turn, (found.turn, found.row))
         found.add(unit, ready_at)
         self.table.waits[found.row] = True
         if ready_at > now:
@@ -113,13 +121,24 @@ class WaitingClasses:
 
     def touch(self, found: WaitingClass, now: float) -> None:
         """Record an attempt of the class."""
-        found.tried_at = now
+        self._turns += 1
+        found.tried_at, found.turn = now, self._turns
         self._classes.move_to_end(found.traits.key)
+        if found.units:
+            heapq.heappush(self._by_turn, (found.turn, found.row))
+        if len(self._by_turn) > 2 * len(self._classes) + _FEW:
+            self._by_turn = [(one.turn, one.row) for one in self._classes.values() if one.units]
 
     @property
     def oldest(self) -> WaitingClass | None:
         """The class with waiting units that was tried longest ago."""
-        return next((one for one in self._classes.values() if one.units), None)
+        while self._by_turn:
+            turn, row = self._by_turn[0]
+            found = self._rows.get(row)
+            if found is not None and found.units and found.turn == turn:
+                return found
+            heapq.heappop(self._by_turn)
+        return None
 
     def tidy(self, found: WaitingClass) -> None:
         """Remove a class without units."""

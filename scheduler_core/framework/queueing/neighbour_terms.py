@@ -51,8 +51,8 @@ def beside(event: ClusterEvent) -> Reach:
 
 
 def _term(term: TermKey) -> NeighbourTerm:
-    by_labels = term.namespace_selector is not None
-    return NeighbourTerm(None if by_labels else frozenset(term.namespaces), term.selector)
+    names = term.only_in
+    return NeighbourTerm(None if names is None else frozenset(names), term.selector)
 
 
 def _width(term: TermKey) -> tuple[bool, bool]:

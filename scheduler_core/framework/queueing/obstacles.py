@@ -12,10 +12,8 @@ from enum import Enum
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from scheduler_core.framework.nominations.nominated_sums import own_nominated
-from scheduler_core.framework.pod_terms import looks_around, selected_by, selected_by_all
+from scheduler_core.framework.pod_terms import all_select, looks_around, selected_by
 from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.queueing.hints import (
     EVERYBODY,
@@ -226,8 +224,9 @@ def _stays_beside(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     if not forms or (event.what.meets(EventKind.POD_UPDATE) and event.old_pod is None):
         return True
     wanted = pod.pod_affinity.required
-    selections = [selected_by_all(state, pod, wanted)] if wanted else []
-    selections += [counted(pod, constraint)._replace(live=False) for constraint in hard_constraints(pod)]
+    if wanted and any(all_select(state, pod, wanted, form) for form in forms):
+        return True
+    selections = [counted(pod, constraint)._replace(live=False) for constraint in hard_constraints(pod)]
     return any(selection.takes(form) for selection in selections for form in forms)
 
 
@@ -318,9 +317,7 @@ def _reach_of_leaving(state: ClusterState, event: ClusterEvent) -> Reach:
     leaves = event.pod
     if leaves is None or leaves.uid not in state.placed:
         return EVERYBODY
-    if leaves.host_ports or leaves.pod_anti_affinity.required:
-        return EVERYBODY
-    return msgspec.structs.replace(beside(event), nominated=True)
+    return EVERYBODY if leaves.host_ports or leaves.pod_anti_affinity.required else beside(event)
 
 
 def _room_of_leaving(state: ClusterState, event: ClusterEvent) -> Room | None:

@@ -14,7 +14,7 @@ from scheduler_core.model.pods.affinity import PodTerm
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import Selector, selector_size
 from scheduler_core.state.neighbours.domains import DomainCounts
-from scheduler_core.state.neighbours.selector_index import SelectorIndex
+from scheduler_core.state.neighbours.selector_index import NamespacedIndex
 
 
 class Role(Enum):
@@ -37,6 +37,11 @@ class TermKey(NamedTuple):
     namespaces: tuple[str, ...]
     namespace_selector: Selector | None
     selector: Selector
+
+    @property
+    def only_in(self) -> tuple[str, ...] | None:
+        """The namespaces whose pods it may select; None where that depends on the labels of namespaces."""
+        return self.namespaces if self.namespace_selector is None else None
 
     def matches(self, pod: Pod, namespace_labels: Mapping[str, str]) -> bool:
         """Whether the term selects a pod in a namespace with these labels."""
@@ -115,7 +120,7 @@ class AffinityIndex:
         self.groups: dict[TermKey, TermGroup] = {}
         # How many of them some placed pod carries.
         self.carried = 0
-        self._index: SelectorIndex[TermGroup] = SelectorIndex()
+        self._index: NamespacedIndex[TermGroup] = NamespacedIndex()
 
     def add(self, pod: Pod, slot: int, times: int) -> None:
         """A pod came to a node (1) or left it (-1)."""
@@ -123,7 +128,7 @@ class AffinityIndex:
             group = self.groups.get(term)
             if group is None:
                 group = self.groups[term] = TermGroup(self, term)
-                self._index.add(group, term.selector)
+                self._index.add(group, term.only_in, term.selector)
             carriers = group.slots.get(slot, 0) + times
             self.carried -= bool(group.slots)
             if carriers:
@@ -147,7 +152,7 @@ class AffinityIndex:
             return []
         return [
             group
-            for group in self._index.candidates(pod.labels)
+            for group in self._index.candidates(pod.namespace, pod.labels)
             if group.slots and group.term.matches(pod, namespace_labels)
         ]
 

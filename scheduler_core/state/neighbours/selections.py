@@ -12,7 +12,7 @@ from scheduler_core.model.pods.affinity import SpreadConstraint
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import NOTHING, Selector, selector_size
 from scheduler_core.state.neighbours.domains import CountCache, DomainCounts, Domains
-from scheduler_core.state.neighbours.selector_index import SelectorIndex
+from scheduler_core.state.neighbours.selector_index import NamespacedIndex
 from scheduler_core.state.placed.labels import PodLabels
 from scheduler_core.state.placed.pods import PodTable
 
@@ -47,7 +47,7 @@ class Selections:
         self.table = table
         self.labels = labels
         self.watched: dict[Selection, _Watched] = {}
-        self.index: SelectorIndex[_Watched] = SelectorIndex()
+        self.index: NamespacedIndex[_Watched] = NamespacedIndex()
         self._cache = cache
         self._latest: tuple[Selection, Int64] | None = None
 
@@ -56,13 +56,13 @@ class Selections:
         watched = self.watched.get(selection)
         if watched is None:
             watched = self.watched[selection] = _Watched(self, selection)
-            self.index.add(watched, selection.selector)
+            self.index.add(watched, selection.namespaces, selection.selector)
         return self._cache.sums(watched, domains)
 
     def add(self, pod: Pod, slot: int, times: int) -> None:
         """A pod came to a node (1) or left it (-1) while something is watched; its labels are known."""
         self._latest = None
-        for watched in self.index.candidates(pod.labels):
+        for watched in self.index.candidates(pod.namespace, pod.labels):
             if watched.selection.takes(pod):
                 for counts in watched.counts.values():
                     counts.add(slot, times)

@@ -11,7 +11,7 @@ from scheduler_core.model.selectors import IN, NOTHING, Requirement, Selector
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.neighbours.domains import EACH_NODE, CountCache
 from scheduler_core.state.neighbours.selections import Selection, Selections
-from scheduler_core.state.neighbours.selector_index import SelectorIndex
+from scheduler_core.state.neighbours.selector_index import NamespacedIndex, SelectorIndex
 from scheduler_core.state.placed.labels import PodLabels
 from tests.support.builders import PodBuilder, make_node, make_pod
 from tests.support.kept import entries
@@ -146,3 +146,22 @@ def test_candidates(selector: Selector, labels: dict[str, str], expected: bool) 
     index.remove("it")
     assert "it" not in list(index.candidates(labels))
     assert len(index) == 1
+
+
+MANY = [f"n{number}" for number in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "found"),
+    [(["a"], "a"), (["a", "b", "a"], "ab"), (None, "abc"), (MANY, "abc")],
+    ids=["one", "two", "any", "too many to file in each"],
+)
+def test_candidates_of_a_namespace(namespaces: list[str] | None, found: str) -> None:
+    index: NamespacedIndex[str] = NamespacedIndex()
+    index.add("it", namespaces, WEB)
+    index.add("nothing", namespaces, NOTHING)
+    assert [name for name in "abc" if list(index.candidates(name, {"app": "web"})) == ["it"]] == [*found]
+    assert not list(index.candidates("a", {"app": "db"}))
+    for item in ("it", "nothing", "unknown"):
+        index.remove(item)
+    assert (len(index), list(index.candidates("a", {"app": "web"}))) == (0, [])
