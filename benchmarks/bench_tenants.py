@@ -82,6 +82,22 @@ def own_neighbour(size: Size, number: int) -> dict[str, Any]:
     return plain_pod(FLOOD, f"waits-{number}", "1", affinity=near)
 
 
+def many_terms(size: Size, number: int) -> dict[str, Any]:
+    """A pod with 32 rules about the pods of its namespace, of which every running pod keeps all."""
+    rules = [
+        {
+            "maxSkew": 1_000_000,
+            "topologyKey": "topology.kubernetes.io/zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {
+                "matchExpressions": [{"key": f"k{rule}", "operator": "NotIn", "values": [f"{number}"]}]
+            },
+        }
+        for rule in range(32)
+    ]
+    return plain_pod(FLOOD, f"waits-{number}", f"{2000 + number}m", topologySpreadConstraints=rules)
+
+
 def unlike_member(size: Size, number: int) -> dict[str, Any]:
     """A member of a gang of 32 that all differ and keep away from each other; one of them fits no node."""
     gang, last = f"gang-{number // MEMBERS}", number % MEMBERS == MEMBERS - 1
@@ -106,6 +122,7 @@ KINDS: Final[dict[str, tuple[Callable[[Size, int], dict[str, Any]], int]]] = {
     "{:,} pods, each for a full node": (full_node, 1),
     "{:,} pods, each with requests of its own": (own_size, 1),
     "{:,} pods, each beside another pod that does not exist": (own_neighbour, 1),
+    "{:,} pods, each with 32 spread constraints of its own": (many_terms, 3),
     "{:,} members of gangs of 32 that all differ": (unlike_member, 5),
 }
 
@@ -132,8 +149,11 @@ class Beside(Flood):
         return plain_pod(FLOOD, f"passes-{self._ends}", "1", nodeName="node-0")
 
     def end(self) -> None:
-        """Delete the running pod, and create another one in its place."""
-        self._tell("DELETED", [self._passing()], [])
+        """Delete the running pod as the API server does, and create another one in its place."""
+        leaves = self._passing()
+        leaves["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+        self._tell("MODIFIED", [leaves], [])
+        self._tell("DELETED", [leaves], [])
         self._ends += 1
         self._tell("ADDED", [self._passing()], [])
 

@@ -13,6 +13,7 @@ from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Scope
 from scheduler_core.framework.queueing.hints import EVERYBODY, Hint, NarrowHint, Reach
+from scheduler_core.framework.queueing.neighbour_terms import forms_of
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.scoring import chosen, percent
 from scheduler_core.framework.spread import (
@@ -199,7 +200,7 @@ class PodTopologySpread:
             return True
         constraints = constraints_of(pod, self.defaults, hard=True)
         if other is not None:
-            labels = [form.labels for form in (other, old) if form is not None]
+            labels = [form.labels for form in forms_of(event)]
             return any(constraint.selector.matches(each) for constraint in constraints for each in labels)
         keys = [constraint.topology_key for constraint in constraints]
         forms: tuple[Node | None, ...] = (event.node, event.old_node)

@@ -181,7 +181,7 @@ class WaitingClasses:
         return self._by_group.get(key, {}).values()
 
     def near(self, neighbour: Neighbour) -> Iterable[WaitingClass]:
-        """Classes of pods that may have a rule about a pod, some of them several times."""
+        """Classes of pods that may have a rule about a pod."""
         return map(self.at, self._neighbours.about(neighbour))
 
     def _unlist(self, found: WaitingClass) -> None:

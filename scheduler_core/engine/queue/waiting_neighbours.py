@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from scheduler_core.framework.queueing.hints import Neighbour
 from scheduler_core.framework.queueing.neighbour_terms import NeighbourTerm
+from scheduler_core.model.selectors import IN, Selector
 from scheduler_core.state.neighbours.selector_index import NamespacedIndex
+
+
+def _finds(term: NeighbourTerm) -> bool:
+    """Whether pods that a term selects are found by a label; none are selected by a term of nothing."""
+    selector = term.selector
+    return selector.nothing or any(requirement.operator == IN for requirement in selector.requirements)
 
 
 class WaitingNeighbours:
@@ -18,17 +25,19 @@ class WaitingNeighbours:
 
     def add(self, row: int, terms: Sequence[NeighbourTerm]) -> None:
         """File the terms of a class; a class is filed once."""
-        if not terms:
-            return
-        self._filed[row] = len(terms)
-        for number, term in enumerate(terms):
-            self._terms.add((row, number), term.namespaces, term.selector)
+        # Those that a label cannot find are tried for every pod of their namespaces: one of them is enough.
+        kept = {term.namespaces if not _finds(term) else term: term for term in terms}
+        if kept:
+            self._filed[row] = len(kept)
+        for number, term in enumerate(kept.values()):
+            self._terms.add((row, number), term.namespaces, term.selector if _finds(term) else Selector())
 
     def remove(self, row: int) -> None:
         """Take a class out, filed or not."""
         for number in range(self._filed.pop(row, 0)):
             self._terms.remove((row, number))
 
-    def about(self, neighbour: Neighbour) -> Iterator[int]:
-        """Rows of the classes with a term that may select a pod, some of them several times."""
-        return (row for row, _ in self._terms.candidates(neighbour.namespace, neighbour.labels))
+    def about(self, neighbour: Neighbour) -> Iterable[int]:
+        """Rows of the classes with a term that may select a pod, each once."""
+        terms = self._terms.candidates(neighbour.namespace, neighbour.labels)
+        return dict.fromkeys(row for row, _ in terms)

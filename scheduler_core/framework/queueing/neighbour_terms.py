@@ -46,8 +46,14 @@ def hard_constraints(pod: Pod) -> list[SpreadConstraint]:
 
 def beside(event: ClusterEvent) -> Reach:
     """The pods with a rule about the event's pod, as it is or was."""
-    forms = [pod for pod in (event.pod, event.old_pod) if pod is not None]
-    return Reach(near=tuple(Neighbour(pod.namespace, pod.labels) for pod in forms))
+    return Reach(near=tuple(Neighbour(pod.namespace, pod.labels) for pod in forms_of(event)))
+
+
+def forms_of(event: ClusterEvent) -> list[Pod]:
+    """The event's pod as it is, and as it was if it had other labels."""
+    pod, old = event.pod, event.old_pod
+    forms = [pod] if pod is not None else []
+    return [*forms, old] if old is not None and (pod is None or old.labels != pod.labels) else forms
 
 
 def _term(term: TermKey) -> NeighbourTerm:

@@ -26,7 +26,7 @@ from scheduler_core.framework.queueing.hints import (
     StandingHint,
 )
 from scheduler_core.framework.queueing.min_crossing import leave_the_min
-from scheduler_core.framework.queueing.neighbour_terms import beside, hard_constraints
+from scheduler_core.framework.queueing.neighbour_terms import beside, forms_of, hard_constraints
 from scheduler_core.framework.queueing.quota_obstacles import FAIR_MOVE_LATER, may_be_short_later
 from scheduler_core.framework.queueing.widest_victims import (
     evictable_requests,
@@ -220,14 +220,17 @@ def _reach_beside(state: ClusterState, event: ClusterEvent) -> Reach:
 
 def _stays_beside(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     """Whether a pod that was added or changed is, or was, one that the pod's affinity or spread counts."""
-    forms = [form for form in (event.pod, event.old_pod) if form is not None]
+    forms = forms_of(event)
     if not forms or (event.what.meets(EventKind.POD_UPDATE) and event.old_pod is None):
         return True
     wanted = pod.pod_affinity.required
     if wanted and any(all_select(state, pod, wanted, form) for form in forms):
         return True
-    selections = [counted(pod, constraint)._replace(live=False) for constraint in hard_constraints(pod)]
-    return any(selection.takes(form) for selection in selections for form in forms)
+    return any(
+        counted(pod, constraint)._replace(live=False).takes(form)
+        for constraint in hard_constraints(pod)
+        for form in forms
+    )
 
 
 def _reach_of_claims(state: ClusterState, event: ClusterEvent) -> Reach:
