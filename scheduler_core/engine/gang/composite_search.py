@@ -3,15 +3,16 @@
 A group with a topology key is tried in one domain after the other. Its child groups see only the nodes of
 that domain, so that their own domains lie inside it. The child groups of a CompositePodGroup are tried in
 order of age, each with the pods before it on the nodes. A group that does not reach its minimum is undone as
-a whole. Where groups without topology keys take each other's nodes in this way, a search with backtracking
-looks for nodes for just the pods that must start together, and the others follow.
+a whole. Where a child finds no nodes after others, it goes first, and they look for other nodes. Where groups
+without topology keys take each other's nodes even so, a search with backtracking looks for nodes for just the
+pods that must start together, and the others follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice, product
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -48,6 +49,8 @@ MOST_ATTEMPTS: Final = 512
 # Searches with backtracking, of all PodGroups of a tree in one cycle; sets of them that are tried together.
 MOST_SEARCHES: Final = 8
 MOST_SETS: Final = 4
+# Other orders of the children of a group, where one finds no nodes after others.
+MOST_ORDERS: Final = 4
 _NO_LIMIT: Final = np.iinfo(np.int64).max
 
 
@@ -73,6 +76,22 @@ class Tried(msgspec.Struct, frozen=True):
         return not self.reason
 
 
+class _Children(NamedTuple):
+    """What came out of the children of a group in an `order`: the keys of those that `started`.
+
+    `behind`: those that did not, and were tried after siblings had taken nodes.
+    """
+
+    tried: Tried
+    started: frozenset[str]
+    order: Sequence[Group]
+    behind: Sequence[Group]
+
+    def is_better(self, other: _Children) -> bool:
+        """Whether enough children start, which before were too few, or others beside all that started."""
+        return self.tried.ok and (not other.tried.ok or self.started > other.started)
+
+
 def by_group(members: Members) -> dict[str, Members]:
     """Pods by the key of their PodGroup, each in the given order."""
     found: dict[str, list[tuple[Profile, Pod]]] = {}
@@ -96,12 +115,14 @@ class TreeSearch:
         self.taken: AssumedMembers = []
         # Pods (uids) that found nodes together, before the others.
         self._held: set[str] = set()
+        # Of each group only as many pods are placed as it needs.
+        self._needed_alone = False
 
     def run(self, root: Composite) -> Tried:
         """Place the tree of a root; on failure nothing is held. Raises PluginError and PlacedApart."""
         try:
             found = self._group(root, None)
-            if not found.ok and self._together(root):
+            if not found.ok and (self._just_needed(root) or self._together(root)):
                 again = self._group(root, None)
                 if again.ok:
                     found = msgspec.structs.replace(again, placed=len(self.taken))
@@ -114,16 +135,26 @@ class TreeSearch:
             found = self._failed(root, f"{root}: none of its waiting pods finds a node", found)
         return found
 
+    def _just_needed(self, root: Composite) -> bool:
+        """Whether the tree starts with just the pods that each group needs; they are held then.
+
+        Further pods of a group may take the room of another one.
+        """
+        self._needed_alone = True
+        try:
+            found = self._group(root, None)
+        finally:
+            self._needed_alone = False
+        self._held = {member.cycle.pod.uid for _, member in self.taken}
+        return found.ok
+
     def _together(self, root: Composite) -> bool:
         """Whether the fewest pods with which the tree starts find nodes together; they are held then."""
-        total = self._state.nodes.allocatable_total()
         for leaves in islice(self._starting(root), MOST_SETS):
             members: list[tuple[Profile, Pod]] = []
             for leaf in leaves:
-                waiting = sorted(
-                    self._waiting.get(leaf.key, ()), key=lambda one: largest_share(one[1], total)
-                )
-                members += waiting[: missing(leaf, take_census(self._state, leaf.key))]
+                need = missing(leaf, take_census(self._state, leaf.key))
+                members += self._smallest(self._waiting.get(leaf.key, ()), need)
             if len(leaves) < 2 or not members:
                 continue
             found = GangSearch(self._cycle, members, len(members), self._now).run()
@@ -132,6 +163,11 @@ class TreeSearch:
                 self._held = {member.cycle.pod.uid for _, member in found}
                 return True
         return False
+
+    def _smallest(self, waiting: Members, number: int) -> Members:
+        """So many of some pods: those whose largest part of what the nodes have is smallest."""
+        total = self._state.nodes.allocatable_total()
+        return sorted(waiting, key=lambda one: largest_share(one[1], total))[:number]
 
     def _starting(self, group: Group) -> Iterator[tuple[Gang, ...]]:
         """Sets of PodGroups with which a group starts: each has enough pods, and no topology key."""
@@ -162,7 +198,8 @@ class TreeSearch:
         """Place a group on nodes (bool [N], None for all): in the domain that takes most of its pods."""
         if not group.topology_key:
             return self._on(group, within)
-        least, most = self._least(group), self._number(group)
+        least = self._least(group)
+        most = least if self._needed_alone else self._number(group)
         domains, number = self._domains(group, within, least, most)
         best: tuple[Tried, Bool] | None = None
         first: Tried | None = None
@@ -187,25 +224,53 @@ class TreeSearch:
         """Place a group on nodes, whatever their domains; what it placed is undone if it does not start."""
         if isinstance(group, Gang):
             return self._gang(group, within)
-        children = self._forest.children(group.key)
-        need = group.min_groups
-        mark, started, placed = len(self.taken), 0, 0
+        mark, order = len(self.taken), self._forest.children(group.key)
+        first = found = best = last = self._in_order(group, order, within)
+        # A child for which others left no node goes first: they may do with others, such as equal ones.
+        went_first = set[str]()
+        for _ in range(MOST_ORDERS):
+            late = next((child for child in found.behind if child.key not in went_first), None)
+            if late is None:
+                break
+            went_first.add(late.key)
+            order = [late, *(child for child in found.order if child is not late)]
+            self.undo(mark)
+            last = self._in_order(group, order, within)
+            if last.is_better(best):
+                best = last
+            found = last if late.key in last.started else found
+        if best is not last:
+            self.undo(mark)
+            best = self._in_order(group, best.order, within)
+        if best.tried.ok:
+            return best.tried
+        self.undo(mark)
+        return self._failed(group, first.tried.reason, first.tried)
+
+    def _in_order(self, group: Composite, order: Sequence[Group], within: Bool | None) -> _Children:
+        """Place the children of a group in this order, as long as enough of them may start."""
+        mark, placed, started = len(self.taken), 0, set[str]()
         leaves: dict[str, str] = {}
         refused: dict[str, str] = {}
-        why = ""
-        for position, child in enumerate(children):
-            if started + len(children) - position < need:
+        why, behind = "", list[Group]()
+        for position, child in enumerate(order):
+            if len(started) + len(order) - position < group.min_groups:
                 break
+            taken = len(self.taken)
             found = self._group(child, within)
-            started, placed = started + found.ok, placed + found.placed
+            placed += found.placed
             leaves |= found.leaves
             refused |= found.refused
             why = why or found.reason
-        if started >= need:
-            return Tried(placed, "", leaves, refused)
-        self.undo(mark)
-        text = f"{group}: only {started} of the {need} groups that must start together find nodes"
-        return self._failed(group, f"{text}: {why}" if why else text, Tried(0, text, leaves, refused))
+            if found.ok:
+                started.add(child.key)
+            elif taken > mark and self._least(child) <= self._number(child):
+                behind.append(child)
+        need, reason = group.min_groups, ""
+        if len(started) < need:
+            text = f"{group}: only {len(started)} of the {need} groups that must start together find nodes"
+            reason = f"{text}: {why}" if why else text
+        return _Children(Tried(placed, reason, leaves, refused), frozenset(started), order, behind)
 
     def _failed(self, group: Group, reason: str, found: Tried | None) -> Tried:
         """A group that does not start: no group below it does; those that would have get its reason."""
@@ -216,7 +281,8 @@ class TreeSearch:
         return Tried(0, reason, leaves, refused)
 
     def _gang(self, gang: Gang, within: Bool | None) -> Tried:
-        waiting = [member for member in self._waiting.get(gang.key, ()) if member[1].uid not in self._held]
+        everybody = self._waiting.get(gang.key, ())
+        waiting: Members = [member for member in everybody if member[1].uid not in self._held]
         census = take_census(self._state, gang.key)
         need = missing(gang, census)
         if gang.constraints.strip():
@@ -230,6 +296,8 @@ class TreeSearch:
             return self._failed(gang, gang.problem, None)
         if need > len(waiting):
             return self._failed(gang, too_few(gang, census, len(waiting)), None)
+        if self._needed_alone:
+            waiting = self._smallest(waiting, need)
         if not waiting:
             return Tried(0, "", {gang.key: ""}, {})
         self._attempts -= 1
