@@ -17,6 +17,7 @@ from scheduler_core.framework.nominations.nominated_sums import (
     nominated_by_quota,
     nominated_of_quotas,
     nominated_requests,
+    own_nominated,
 )
 from scheduler_core.framework.nominations.room_beside_waiting import delays_by_quota
 from scheduler_core.framework.nominations.waiting_nominations import NOBODY_LEAVES, waiting_nominations
@@ -40,6 +41,7 @@ from scheduler_core.model.names import CAPACITY_SCHEDULING
 from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.aggregate import limits_everybody
+from scheduler_core.quota.fair_shares import staying
 from scheduler_core.quota.ledger import charged
 from scheduler_core.quota.policy import Refusal, admit_charge
 from scheduler_core.state.cluster import ClusterState
@@ -197,7 +199,8 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     quota changed. RECLAIM: the pod may reclaim, being within its min; a pod of any quota was deleted, so that
     the pod may be admitted, or has less to reclaim. FAIR_MOVE: the pod would borrow, and may take from quotas
     that borrow more; another quota borrows more, or use of any quota ended, so that less is lacking or the
-    own share is smaller. FAIR_MOVE_LATER: the same for a pod that the sum of min admits now, if more is used.
+    own share is smaller; or its own quota got a pod, and the pod borrows only since. FAIR_MOVE_LATER: the
+    same for a pod that the sum of min admits now, if more is used.
     BESIDE_WAITING: nominated pods wait for leaving pods; who comes, leaves or is nominated changes who waits,
     so that the pod may have what is free until then.
     """
@@ -219,6 +222,7 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
         RECLAIM: {EventKind.POD_DELETE: StandingHint(_may_reclaim, _of_quotas)},
         FAIR_MOVE: {
             EventKind.LOAN: NarrowHint(_another_borrows_more),
+            EventKind.POD_ADD: NarrowHint(_borrows_since, _own),
             EventKind.POD_LEAVING: NarrowHint(_may_move_fairly),
             EventKind.SHARE: NarrowHint(_is_own_share, _own_and_beside),
             EventKind.POD_DELETE: StandingHint(_starts_or_moves_fairly, _of_quotas),
@@ -387,6 +391,26 @@ def _shares_a_side(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
 def _another_borrows_more(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     """Whether a quota that borrows more than before may give the pod what it lacks."""
     return event.namespace != pod.namespace and may_move_fairly(state, pod)
+
+
+def _borrows_since(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether a pod, or its gang as a whole, borrows what shares count only since its quota got another pod.
+
+    One that reclaims nothing because of a resource that shares do not count makes no fair move before.
+    """
+    ledger, came = state.ledger, event.pod
+    quota = ledger.quota_of(pod.namespace)
+    if quota is None or came is None or came.namespace != pod.namespace:
+        return False
+    gang = state.gangs.of(pod)
+    number = gang.min_members if gang is not None else 1
+    used, taken, asked = staying(ledger, quota), charged(state.charge_of(came)), charged(pod.requests)
+    beside = own_nominated(state, pod) if len(state.nominations) else _NONE
+    for name in ledger.costs.names(ledger.total_min):
+        before = used.get(name, 0) + beside.get(name, 0) - taken.get(name, 0)
+        if asked.get(name) and before + number * asked[name] > quota.min.get(name, 0):
+            return False
+    return may_move_fairly(state, pod)
 
 
 def _nominated(state: ClusterState, event: ClusterEvent) -> Reach:
