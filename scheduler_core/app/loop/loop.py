@@ -36,6 +36,8 @@ _BATCH: Final = 200
 DECIDE_SECONDS: Final = 0.1
 # The same for namespaces that used up their share of the processor: others may have come meanwhile.
 VAIN_SECONDS: Final = 0.02
+# And for so many turns in a row they are not tried at all while events are left.
+MOST_HELD_BACK: Final = 4
 # What an attempt may take for each pod that it places, or evicts from its own namespace, and for each that it
 # evicts elsewhere: of these there are no more than others borrow.
 PLACED_SECONDS: Final = 0.002
@@ -99,6 +101,7 @@ class Loop:
         # The number of items in the last turn, and whether the time limit left items in the inbox.
         self._drained = 0
         self._items_left = False
+        self._held_back = 0
         self._reviewed = 0.0
         self._reconciled = 0.0
         self._decided = 0.0
@@ -163,6 +166,7 @@ class Loop:
     def _decide(self, dispatcher: Dispatcher, now: float) -> None:
         """Up to a batch of attempts; each decision is carried out at once."""
         self.schedule.had_turn(_ENGINE, now)
+        held_back = self._hold_back()
         start = self._monotonic()
         until = start + DECIDE_SECONDS
         for _ in range(_BATCH):
@@ -184,8 +188,18 @@ class Loop:
                 for decision in decisions:
                     dispatcher.submit(decision, self._timing(decision, now, seconds))
                     self._note_wait(decision)
-            if not self.scheduler.queue.has_active():
+            if not self.scheduler.queue.has_active() or (held_back and not decisions):
                 return
+
+    def _hold_back(self) -> bool:
+        """Hold back who used up its share while events are left, of which some may be pods of others; whether
+        this is done.
+        """
+        shares = self.scheduler.queue.shares
+        held_back = self._items_left and bool(shares.used_up) and self._held_back < MOST_HELD_BACK
+        self._held_back = self._held_back + 1 if held_back else 0
+        shares.held_back = held_back
+        return held_back
 
     def _used_up(self, decisions: Sequence[Decision], seconds: float, now: float) -> bool:
         """Count what an attempt took that only refused pods, or took long for what it did; whether the

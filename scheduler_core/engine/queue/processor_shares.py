@@ -29,11 +29,13 @@ class ProcessorShares:
 
     The engine measures no time: whoever runs it tells what attempts took. Where nobody does, the order of
     attempts depends on pods and quotas alone. `used_up`: the namespaces that others may go before; read only.
+    `held_back`: these are not tried at all, as the caller knows that others may come.
     """
 
     def __init__(self) -> None:
         self._spent: dict[str, _Spent] = {}
         self.used_up: set[str] = set()
+        self.held_back = False
 
     def spend(self, namespace: str, seconds: float, now: float) -> None:
         """Count the time of an attempt that placed and evicted nothing, or took long for it."""

@@ -264,7 +264,7 @@ class SchedulingQueue:
             if unit is None or unit.entry != found[1] or not self.shares.over(unit.namespace, now):
                 return found
             self._aside.setdefault(unit.namespace, ActiveQueue()).push(found)
-        if not self._aside:
+        if not self._aside or self.shares.held_back:
             return None
         namespace = min(self._aside, key=lambda name: self.shares.spent(name, now))
         found = self._aside[namespace].pop()

@@ -9,7 +9,13 @@ import msgspec
 import pytest
 
 from scheduler_core.app.loop.inbox import Inbox, StateQuery
-from scheduler_core.app.loop.loop import DECIDE_SECONDS, PLACED_SECONDS, TAKE_SECONDS, Loop
+from scheduler_core.app.loop.loop import (
+    DECIDE_SECONDS,
+    MOST_HELD_BACK,
+    PLACED_SECONDS,
+    TAKE_SECONDS,
+    Loop,
+)
 from scheduler_core.app.loop.progress import HANG_SECONDS, Watchdog
 from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.config.load import muster_config
@@ -123,6 +129,25 @@ def test_others_go_before_a_namespace_whose_refused_pods_took_the_time() -> None
         timed.turn()
     names = [made.pod.name for made in timed.carried.decisions if isinstance(made, Placed | Rejected)]
     assert names == [*(f"p{number}" for number in range(tried)), "q", *(f"p{n}" for n in range(tried, 6))]
+
+
+def test_while_events_are_left_none_is_tried_that_used_up_its_share_and_not_for_ever() -> None:
+    timed = Timed()
+    timed.slow_steps(DECIDE_SECONDS)
+    timed.put(*(seen(PODS, pod(f"p{number}", cpu=f"{5 + number}")) for number in range(6)))
+    timed.turn()
+    tried = len(timed.carried.decisions)
+    slow = [timed.takes(TAKE_SECONDS) for _ in range(MOST_HELD_BACK + 2)]
+    timed.put(*slow[:2], seen(PODS, msgspec.structs.replace(pod("q"), namespace="b")), *slow[2:])
+    timed.turn()
+    timed.turn()
+    assert len(timed.carried.decisions) == tried
+    timed.turn()
+    assert [item.pod.name for item in timed.carried.placed] == ["q"], "the event before it was read, too"
+    timed.turn()
+    assert len(timed.carried.decisions) == tried + 1
+    timed.turn()
+    assert len(timed.carried.decisions) == tried + 2
 
 
 P = pod("p")
