@@ -129,6 +129,8 @@ class QueueingHints:
                 for kind, hint in kinds.items()
                 if what & kind
             ]
+            # The answer of one that stands is of no interest once another one accepts the event.
+            found.sort(key=lambda item: isinstance(item[1], StandingHint))
         return found
 
     def concerns(

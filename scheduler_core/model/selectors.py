@@ -57,7 +57,11 @@ class Selector(msgspec.Struct, frozen=True):
         """Whether all requirements hold."""
         if self.nothing:
             return False
-        return all(requirement.matches(labels) for requirement in self.requirements)
+        # As a loop it takes half the time of `all`, for selectors that are tried by the thousand.
+        for requirement in self.requirements:  # noqa: SIM110
+            if not requirement.matches(labels):
+                return False
+        return True
 
 
 EVERYTHING: Final = Selector()

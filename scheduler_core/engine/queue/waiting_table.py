@@ -234,7 +234,7 @@ class WaitingTable:
         """
         out: Int64 = np.zeros((len(found.held), len(rows)), dtype=np.int64)
         each = np.diff(found.held, axis=1)  # [R, K]
-        for number in np.unique(self.namespaces[rows[reclaims]]):
+        for number in set(self.namespaces[rows[reclaims]].tolist()):
             own: Int64 = np.zeros_like(found.held)  # [R, K + 1]
             np.cumsum(each * (namespaces == number), axis=1, out=own[:, 1:])
             theirs = np.flatnonzero(reclaims & (self.namespaces[rows] == number))

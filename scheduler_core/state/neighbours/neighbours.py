@@ -66,8 +66,7 @@ class Neighbours:
         if old.labels != pod.labels or old.terminating != pod.terminating:
             if self.labels.kept:
                 self.labels.set(row, pod)
-            self.selections.add(old, slot, -1)
-            self.selections.add(pod, slot, 1)
+            self.selections.swap(old, pod, slot)
         if old.pod_affinity != pod.pod_affinity or old.pod_anti_affinity != pod.pod_anti_affinity:
             self.affinity.add(old, slot, -1)
             self.affinity.add(pod, slot, 1)

@@ -67,6 +67,18 @@ class Selections:
                 for counts in watched.counts.values():
                     counts.add(slot, times)
 
+    def swap(self, old: Pod, pod: Pod, slot: int) -> None:
+        """A placed pod has a newer form, which may have other labels, or is terminating now."""
+        if old.labels != pod.labels:
+            self.add(old, slot, -1)
+            self.add(pod, slot, 1)
+            return
+        self._latest = None
+        for watched in self.index.candidates(pod.namespace, pod.labels):
+            times = watched.selection.takes(pod) - watched.selection.takes(old)
+            for counts in watched.counts.values() if times else ():
+                counts.add(slot, times)
+
     def forget_latest(self) -> None:
         """Drop the positions found last: they are not updated while no selection is watched."""
         self._latest = None
