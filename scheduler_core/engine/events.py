@@ -26,6 +26,7 @@ from scheduler_core.engine.queue.reviews import WaitingReviews
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import QueuedUnit, WaitingClass
 from scheduler_core.engine.queue.waiting_table import Concern
+from scheduler_core.framework.nominations.nominated_sums import own_nominated, stays_within_min
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.group_hints import group_hints
 from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, Hint, NarrowHint, StandingHint
@@ -343,9 +344,11 @@ def overtaken_events(state: ClusterState, decisions: Iterable[Decision]) -> list
     It may do so by a right that more important pods of its quota lack: it stays within the min, or its quota
     borrows less with it than with them. These go before it on the freed room, or may evict it once it runs.
     A pod without a quota evicts pods without one, which pods of quotas may not. Those that stay within their
-    min and are as important go before it. The event has the least important of these pods.
+    min and are as important go before it. So do all that stay within their min before a pod that evicts
+    others of its quota and would borrow. The event has the least important of these pods.
     """
     least: dict[str, Pod] = {}
+    borrowers: dict[str, Pod] = {}
     for item in decisions:
         if isinstance(item, Evicted):
             pod = item.preemptor
@@ -356,11 +359,15 @@ def overtaken_events(state: ClusterState, decisions: Iterable[Decision]) -> list
         governed = state.ledger.quota_of(pod.namespace) is not None
         if not (governed or isinstance(item, Evicted)):
             continue
+        own = own_nominated(state, pod) if governed and isinstance(item, Evicted) else None
+        if own is not None and not stays_within_min(state, pod, own):
+            borrowers[pod.namespace] = pod
         name = pod.namespace if governed else ""
         known = least.get(name)
         if known is None or importance_of(state, pod) < importance_of(state, known):
             least[name] = pod
-    return [ClusterEvent(EventKind.OVERTAKEN, namespace=name, pod=pod) for name, pod in least.items()]
+    told = [*least.items(), *(("", pod) for pod in borrowers.values())]
+    return [ClusterEvent(EventKind.OVERTAKEN, namespace=name, pod=pod) for name, pod in told]
 
 
 def _beside_resources(victims: Iterable[Pod]) -> bool:
@@ -451,10 +458,14 @@ class EventNotifier:
             self.tell(filter(self._is_heard, overtaken_events(self._state, decisions)), now)
 
     def _is_heard(self, event: ClusterEvent) -> bool:
-        """Whether units wait that are more important than the event's pod; without a quota, as important."""
+        """Whether units wait that are more important than the event's pod; without a quota, as important; for
+        one that borrows, any.
+        """
         if event.pod is None:
             return False
         waiting, than = self._queue.classes.waiting.table, importance_of(self._state, event.pod)
         if not event.namespace:
-            return any(self._state.ledger.quotas()) and waiting.outranks(None, than - 1)
+            # Whom a guarantee puts before one that borrows is no matter of priorities.
+            borrows = self._state.ledger.quota_of(event.pod.namespace) is not None
+            return borrows or (any(self._state.ledger.quotas()) and waiting.outranks(None, than - 1))
         return waiting.outranks(self._state.table.namespaces.find(event.namespace), than)

@@ -19,8 +19,8 @@ class EventKind(Flag):
     leaving. NOMINATION: room that was kept for a waiting pod is free. LOAN: a quota uses more of a resource
     than its min, and more than before. SHARE: pods of a quota are to be evicted, so its share is smaller.
     OVERTAKEN: a pod of a quota evicts others, or starts beside nominated pods; more important pods of the
-    quota that wait may have no such right, and go before it. Without a namespace: a pod without a quota
-    evicts others, and pods within the min of a quota go before it.
+    quota that wait may have no such right, and go before it. Without a namespace: a pod without a quota, or
+    one that borrows, evicts others, and pods within the min of a quota go before it.
     """
 
     NODE_ADD = auto()

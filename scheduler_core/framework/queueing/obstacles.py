@@ -198,16 +198,18 @@ def _own_quota(state: ClusterState, event: ClusterEvent) -> Reach:
 
 def _is_overtaken(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     """Whether a less important pod of the pod's quota evicts others, or has started beside nominated pods; or
-    one without a quota evicts others, while the pod stays within the min of its quota and is as important.
+    another one evicts others, while the pod stays within the min of its quota: one that borrows, or one
+    without a quota that is no more important.
     """
     if event.pod is None or pod.preemption_policy == NEVER:
         return False
     if event.namespace:
         return pod.namespace == event.namespace and importance_of(state, event.pod) < pod.priority
-    quota = state.ledger.quota_of(pod.namespace)
+    quota, borrows = state.ledger.quota_of(pod.namespace), state.ledger.quota_of(event.pod.namespace)
     return (
         quota is not None
-        and importance_of(state, event.pod) <= pod.priority
+        and quota is not borrows
+        and (borrows is not None or importance_of(state, event.pod) <= pod.priority)
         and any(within_min(state.ledger, quota, asked) for asked in state.nodes.flavors.charges(pod))
     )
 
