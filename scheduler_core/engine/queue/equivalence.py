@@ -38,7 +38,7 @@ def traits_of(state: ClusterState, profiles: Mapping[str, Profile], unit: Queued
         _NOBODY if pod.preemption_policy == NEVER else pod.priority,
         state.vector(pod),
         static_signature(pod),
-        terms=tuple(neighbour_terms(pod)),
+        terms=neighbour_terms(pod),
     )
 
 
@@ -57,7 +57,7 @@ def _of_gang(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedU
         least,
         kinds.pop() if len(kinds) == 1 else None,
         gang=True,
-        terms=tuple(dict.fromkeys(term for pod in pods for term in neighbour_terms(pod))),
+        terms=neighbour_terms(*pods),
     )
 
 

@@ -6,14 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from scheduler_core.framework.queueing.hints import Neighbour
 from scheduler_core.framework.queueing.neighbour_terms import NeighbourTerm
-from scheduler_core.model.selectors import IN, Selector
 from scheduler_core.state.neighbours.selector_index import NamespacedIndex
-
-
-def _finds(term: NeighbourTerm) -> bool:
-    """Whether pods that a term selects are found by a label; none are selected by a term of nothing."""
-    selector = term.selector
-    return selector.nothing or any(requirement.operator == IN for requirement in selector.requirements)
 
 
 class WaitingNeighbours:
@@ -25,12 +18,10 @@ class WaitingNeighbours:
 
     def add(self, row: int, terms: Sequence[NeighbourTerm]) -> None:
         """File the terms of a class; a class is filed once."""
-        # Those that a label cannot find are tried for every pod of their namespaces: one of them is enough.
-        kept = {term.namespaces if not _finds(term) else term: term for term in terms}
-        if kept:
-            self._filed[row] = len(kept)
-        for number, term in enumerate(kept.values()):
-            self._terms.add((row, number), term.namespaces, term.selector if _finds(term) else Selector())
+        if terms:
+            self._filed[row] = len(terms)
+        for number, term in enumerate(terms):
+            self._terms.add((row, number), term.namespaces, term.selector)
 
     def remove(self, row: int) -> None:
         """Take a class out, filed or not."""

@@ -6,8 +6,8 @@ import random
 
 from scheduler_core.engine.queue.waiting_neighbours import WaitingNeighbours
 from scheduler_core.framework.queueing.hints import Neighbour
-from scheduler_core.framework.queueing.neighbour_terms import NeighbourTerm, neighbour_terms
-from scheduler_core.model.selectors import EXISTS, IN, NOT_IN, NOTHING, Requirement, Selector
+from scheduler_core.framework.queueing.neighbour_terms import MOST_VALUES, NeighbourTerm, neighbour_terms
+from scheduler_core.model.selectors import EVERYTHING, EXISTS, IN, NOT_IN, NOTHING, Requirement, Selector
 from tests.support.builders import make_pod
 from tests.support.every import every_seed
 
@@ -78,4 +78,25 @@ def test_the_rules_of_a_pod_are_one_of_affinity_and_all_of_anti_affinity_and_of_
     }
     a, b = frozenset({"a"}), frozenset({"b"})
     assert found == {("near", a), ("one", b), ("two", None), ("s", a)}
-    assert neighbour_terms(make_pod("a/plain").obj()) == []
+    assert neighbour_terms(make_pod("a/plain").obj()) == ()
+
+
+def test_rules_without_a_named_label_are_one_and_of_many_labels_the_namespaces_alone_are_told() -> None:
+    rule = {"topologyKey": "zone"}
+    unlike = [
+        {
+            **rule,
+            "labelSelector": {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": [f"{n}"]}]},
+        }
+        for n in range(9)
+    ]
+    many = [about(f"app-{number}") for number in range(MOST_VALUES + 1)]
+    everything = (NeighbourTerm(frozenset({"a"}), EVERYTHING),)
+    for terms in (unlike, many):
+        assert (
+            neighbour_terms(make_pod("a/p").spec(affinity=affinity("podAntiAffinity", *terms)).obj())
+            == everything
+        )
+    few = make_pod("a/p").spec(affinity=affinity("podAntiAffinity", *many[:-1])).obj()
+    assert len(neighbour_terms(few)) == MOST_VALUES
+    assert neighbour_terms(few, few) == neighbour_terms(few)
