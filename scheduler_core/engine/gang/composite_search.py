@@ -140,6 +140,9 @@ class TreeSearch:
 
         Further pods of a group may take the room of another one.
         """
+        gangs = self._state.gangs.gangs
+        if all(len(pods) <= self._least(gangs[key]) for key, pods in self._waiting.items()):
+            return False
         self._needed_alone = True
         try:
             found = self._group(root, None)
