@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from scheduler_core.arrays.reprieve import largest, minimal_subset
+from scheduler_core.arrays.reprieve import minimal_subset
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.evaluation import Reevaluation
 from scheduler_core.engine.gang.capacity import CAPACITY, capacity_limit, charges_of, must_rest
@@ -36,7 +36,9 @@ from scheduler_core.engine.gang.preemption import (
 from scheduler_core.engine.gang.rights import with_a_right
 from scheduler_core.engine.gang.search import GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.nominations.nominated_sums import nominated_requests
 from scheduler_core.framework.preemption.budgets import Budgets, counted
+from scheduler_core.framework.preemption.covered import spared
 from scheduler_core.framework.preemption.demand import (
     Demand,
     demands_in_order,
@@ -207,6 +209,15 @@ def _turns(
     for needs in (of_own_min, of_own_guarantees):
         if any((needs(some) < of_own(some)).any() for some in (pods[:need], pods)):
             yield Turn(members, msgspec.structs.replace(demand, need=needs(pods)), needs)
+    # All together they might have to spare pods that the min covers, and some of them alone not.
+    beside = nominated_requests(state, top)[0]
+    covered = with_a_right(
+        members,
+        lambda some: not spared(state, quota, top.priority, charges_of(state, some), beside).any(),
+    )
+    if need <= len(covered) < len(members):
+        alone = own_quota_demand(state, top, quota, charges_of(state, (pod for _, pod in covered)))
+        yield Turn(covered, _below(state, alone, lowest), of_own)
 
 
 def _reclaimed(
@@ -270,7 +281,7 @@ class TurnSearch:
             if turn == _MOST_ROUNDS - 1:
                 whole.update(self._state.gangs.gangs)
             units = units_of(self._state, self._demand, self._budgets, contended, whole)
-            self._members = self._turn.members[: self._admitted(units)]
+            self._members = self._admitted(units)
             if len(self._members) < self._need:
                 return None
             placed, chosen = self._placed(units)
@@ -301,11 +312,12 @@ class TurnSearch:
         self.refused = victims
         return None
 
-    def _admitted(self, units: Units) -> int:
-        """How many of the members the quota can admit at most once all units are gone."""
-        pods = [pod for _, pod in self._members]
+    def _admitted(self, units: Units) -> Members:
+        """The members that the quota can admit together once all units are gone: in order, without those too
+        large beside the others.
+        """
         freed = self._freed(units)
-        return largest(len(pods), lambda count: bool((freed >= self._turn.need_of(pods[:count])).all()))
+        return with_a_right(self._turn.members, lambda pods: bool((freed >= self._turn.need_of(pods)).all()))
 
     def _freed(self, units: Units) -> Int64:
         """int64 [R]: what the units hold together."""

@@ -20,7 +20,7 @@ from scheduler_core.state.trial import Trial
 
 
 def with_a_right(members: Members, together: Callable[[Sequence[Pod]], bool]) -> Members:
-    """The members that may reclaim `together`: in order, without those too large beside the others."""
+    """The members that may go `together`: in order, without those too large beside the others."""
     pods = [pod for _, pod in members]
     count = largest(len(members), lambda count: together(pods[:count]))
     chosen, refused = list(members[:count]), set[frozenset[tuple[str, int]]]()
