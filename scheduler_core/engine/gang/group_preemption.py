@@ -186,7 +186,6 @@ def _turns(
     def within(pods: Sequence[Pod]) -> Demand | None:
         return reclaim_demand(state, top, quota, charges_of(state, pods), now)
 
-    pods = [pod for _, pod in members]
     chosen = with_a_right(members, lambda pods: within(pods) is not None)
     charge = charges_of(state, (pod for _, pod in chosen))
     reclaims = reclaim_demands(state, top, quota, charge, now) if len(chosen) >= need else []
@@ -203,12 +202,16 @@ def _turns(
     def of_own_guarantees(some: Sequence[Pod]) -> Int64:
         return need_within_guarantees(state, top, quota, charges_of(state, some))
 
-    demand = _below(state, own_quota_demand(state, top, quota, charges_of(state, pods)), lowest)
-    yield Turn(members, demand, of_own)
-    # Evictions may bring members within the min: then less use of other quotas counts against them.
-    for needs in (of_own_min, of_own_guarantees):
-        if any((needs(some) < of_own(some)).any() for some in (pods[:need], pods)):
-            yield Turn(members, msgspec.structs.replace(demand, need=needs(pods)), needs)
+    def from_own(chosen: Members) -> Iterator[Turn]:
+        pods = [pod for _, pod in chosen]
+        demand = _below(state, own_quota_demand(state, top, quota, charges_of(state, pods)), lowest)
+        yield Turn(chosen, demand, of_own)
+        # Evictions may bring members within the min: then less use of other quotas counts against them.
+        for needs in (of_own_min, of_own_guarantees):
+            if any((needs(some) < of_own(some)).any() for some in (pods[:need], pods)):
+                yield Turn(chosen, msgspec.structs.replace(demand, need=needs(pods)), needs)
+
+    yield from from_own(members)
     # All together they might have to spare pods that the min covers, and some of them alone not.
     beside = nominated_requests(state, top)[0]
     covered = with_a_right(
@@ -216,8 +219,7 @@ def _turns(
         lambda some: not spared(state, quota, top.priority, charges_of(state, some), beside).any(),
     )
     if need <= len(covered) < len(members):
-        alone = own_quota_demand(state, top, quota, charges_of(state, (pod for _, pod in covered)))
-        yield Turn(covered, _below(state, alone, lowest), of_own)
+        yield from from_own(covered)
 
 
 def _reclaimed(
