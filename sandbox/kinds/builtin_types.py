@@ -90,12 +90,21 @@ def required_of(type_name: str) -> list[str]:
     return _table().required.get(type_name, [])
 
 
+class WrongType(errors.StatusError):
+    """400 for a field with a value of a wrong JSON type; `problem` is what Go's decoder says."""
+
+    def __init__(self, kind: ApiKind, problem: str) -> None:
+        what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+        super().__init__(400, "BadRequest", f"{what}: {problem}")
+        self.problem = problem
+
+
 def prune(kind: ApiKind, obj: Obj) -> list[str]:
     """Remove nulls and unknown fields from an object in place; returns the paths of unknown fields.
 
     A null in a map becomes the zero value of its type, as in Go: `{"sakkara.group":}` is an empty label.
 
-    Raises BadRequest for a field with a value of a wrong JSON type.
+    Raises WrongType.
     """
     unknown: list[str] = []
     root = type_of(kind.api_version, kind.kind)
@@ -103,9 +112,7 @@ def prune(kind: ApiKind, obj: Obj) -> list[str]:
         try:
             _prune_object(root, obj, "", unknown)
         except _Mismatch as error:
-            raise errors.bad_request(
-                f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
-            ) from None
+            raise WrongType(kind, str(error)) from None
     return unknown
 
 
@@ -147,6 +154,9 @@ def _prune_object(type_name: str, obj: Any, path: str, unknown: list[str]) -> No
                     value[name] = _ZERO[field.type]
                     continue
                 _prune_value(type_name, field.type, item, f"{path}{key}.{name}", unknown)
+            if not value:
+                # Go writes no empty map.
+                del obj[key]
         else:
             _prune_value(type_name, field.type, value, f"{path}{key}", unknown)
 

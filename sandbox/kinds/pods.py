@@ -88,14 +88,36 @@ def pod_spec_causes(spec: Any, path: str) -> list[StatusCause]:
         return [errors.required(path)]
     causes: list[StatusCause] = []
     seen: set[str] = set()
+    volumes = {volume.get("name") for volume in spec.get("volumes") or () if isinstance(volume, dict)}
     for key in _CONTAINER_LISTS:
         for index, container in enumerate(spec.get(key) or ()):
-            causes += _container_causes(container, f"{path}.{key}[{index}]", seen)
+            place = f"{path}.{key}[{index}]"
+            causes += _container_causes(container, place, seen)
+            causes += _mount_causes(container, place, volumes)
     if not spec.get("containers"):
         causes.append(errors.required(f"{path}.containers"))
     policies = ("Always", "Never", "OnFailure")
     if spec.get("restartPolicy", "Always") not in policies:
         causes.append(errors.not_supported(f"{path}.restartPolicy", spec["restartPolicy"], policies))
+    return causes
+
+
+def _mount_causes(container: Any, path: str, volumes: set[Any]) -> list[StatusCause]:
+    """Mounts of volumes that the pod does not have, and two at one path."""
+    causes: list[StatusCause] = []
+    seen: set[str] = set()
+    mounts = container.get("volumeMounts") if isinstance(container, dict) else None
+    for index, mount in enumerate(mounts or ()):
+        place, name, target = f"{path}.volumeMounts[{index}]", mount.get("name") or "", mount.get("mountPath")
+        if not name:
+            causes.append(errors.required(f"{place}.name"))
+        if name not in volumes:
+            causes.append(StatusCause("FieldValueNotFound", f'Not found: "{name}"', f"{place}.name"))
+        if not target:
+            causes.append(errors.required(f"{place}.mountPath"))
+        elif target in seen:
+            causes.append(errors.invalid_value(f"{place}.mountPath", target, "must be unique"))
+        seen.add(target or "")
     return causes
 
 

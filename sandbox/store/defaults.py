@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from sandbox.kinds import native_groups
 from sandbox.objects import Obj
 
 Defaulter = Callable[[Obj], None]
+_CONTAINERS: Final = ("initContainers", "containers")
+# The defaults of a pod's volumes: source, field and value. Modes are 0644.
+_VOLUME_DEFAULTS: Final = (
+    *((source, "defaultMode", 0o644) for source in ("configMap", "secret", "downwardAPI", "projected")),
+    ("hostPath", "type", ""),
+)
 
 
 def _spec(obj: Obj) -> Obj:
@@ -35,13 +41,17 @@ def default_pod_spec(spec: Obj) -> None:
         schedulerName="default-scheduler",
         securityContext={},
     )
-    for key in ("initContainers", "containers"):
+    for key in _CONTAINERS:
         containers = spec.get(key)
         if not isinstance(containers, list):
             continue
         for container in containers:
             if isinstance(container, dict):
                 _default_container(container)
+    volumes = spec.get("volumes")
+    for volume in volumes if isinstance(volumes, list) else ():
+        if isinstance(volume, dict):
+            _default_volume(volume)
 
 
 def _default_container(container: Obj) -> None:
@@ -54,24 +64,35 @@ def _default_container(container: Obj) -> None:
         terminationMessagePath="/dev/termination-log",
         terminationMessagePolicy="File",
     )
-    resources = container.get("resources")
-    if not isinstance(resources, dict):
-        container["resources"] = {}
-        return
-    limits = resources.get("limits")
-    if isinstance(limits, dict):
-        requests = resources.setdefault("requests", {})
-        if isinstance(requests, dict):
-            for name, amount in limits.items():
-                requests.setdefault(name, amount)
+    _set(container, resources={})
     for port in container.get("ports") or ():
         if isinstance(port, dict):
             port.setdefault("protocol", "TCP")
 
 
+def _default_volume(volume: Obj) -> None:
+    for key, field, value in _VOLUME_DEFAULTS:
+        source = volume.get(key)
+        if isinstance(source, dict):
+            _set(source, **{field: value})
+
+
+def _requests_from_limits(spec: Obj) -> None:
+    """What a pod's container limits it requests; templates stay as they are written."""
+    for container in [item for key in _CONTAINERS for item in spec.get(key) or ()]:
+        resources = container.get("resources") if isinstance(container, dict) else None
+        limits = resources.get("limits") if isinstance(resources, dict) else None
+        if isinstance(resources, dict) and isinstance(limits, dict):
+            requests = resources.setdefault("requests", {})
+            if isinstance(requests, dict):
+                for name, amount in limits.items():
+                    requests.setdefault(name, amount)
+
+
 def _pod(obj: Obj) -> None:
     spec = _spec(obj)
     default_pod_spec(spec)
+    _requests_from_limits(spec)
     _set(spec, enableServiceLinks=True, serviceAccountName="default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
 

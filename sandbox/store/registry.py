@@ -13,6 +13,7 @@ from typing import Any
 from sandbox import errors
 from sandbox.kinds.api_kinds import ApiKind, KindTable
 from sandbox.kinds.builtin import NAMESPACES
+from sandbox.kinds.builtin_types import WrongType
 from sandbox.objects import Obj, copy_json
 from sandbox.store import deletion, metadata, patching, preconditions, strategy
 from sandbox.store.conversion import kind_view, stored_form
@@ -192,7 +193,7 @@ class Registry:
         old = kind_view(kind, version.obj)
         name = version.name
         if subresource not in _MADE_HERE:
-            report_unknown(kind, strategy.apply_defaults(kind, new), context)
+            report_unknown(kind, _defaulted(kind, new, context), context)
             new = strategy.prepare_update(kind, new, old, subresource)
         operation: Operation = "CREATE" if admit else "UPDATE"
         judged, before = (admit, None) if admit else (new, old)
@@ -236,6 +237,10 @@ class Registry:
             new = patching.patched(kind, old, body, content_type)
             context.patch = patching.shown(new, body, content_type)
             metadata.check_types(new)
+            found = new["metadata"].get("name")
+            if found != name:
+                text = f"the name of the object ({found}) does not match the name on the URL ({name})"
+                raise errors.bad_request(text)
             return new
 
         return await self.modify(kind, namespace, name, change, subresource=subresource, context=context)
@@ -317,3 +322,13 @@ class Registry:
             if matches(kind_view(kind, obj)) and self.store.version(kind, place, name):
                 deleted.append(await self.delete(kind, place, name, options=options, context=context))
         return deleted
+
+
+def _defaulted(kind: ApiKind, new: Obj, context: RequestContext) -> list[str]:
+    """Paths of unknown fields, after defaulting in place. What a patch made of the wrong type is Invalid."""
+    try:
+        return strategy.apply_defaults(kind, new)
+    except WrongType as error:
+        if context.patch is None:
+            raise
+        raise errors.invalid_patch(context.patch, error.problem) from None

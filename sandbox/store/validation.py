@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from sandbox import errors
 from sandbox.errors import StatusCause
@@ -106,9 +107,27 @@ def _job(obj: Obj, old: Obj | None) -> list[StatusCause]:
     return found + _immutable(obj, old, [("spec", "selector"), ("spec", "completionMode")])
 
 
+_CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
+_CONFIG_KEY_RULE: Final = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+    f"'KEY_NAME',  or 'key-name', regex used for validation is '{_CONFIG_KEY.pattern}')"
+)
+
+
+def _config_keys(obj: Obj) -> list[StatusCause]:
+    """Keys of a ConfigMap or Secret that no file could have."""
+    return [
+        errors.invalid_value(f"{part}[{key}]", key, _CONFIG_KEY_RULE)
+        for part in ("data", "binaryData")
+        for key in obj.get(part) or ()
+        if not _CONFIG_KEY.fullmatch(key) or key == "." or key.startswith("..") or len(key) > 253
+    ]
+
+
 def _config(obj: Obj, old: Obj | None) -> list[StatusCause]:
-    if old is None or not old.get("immutable"):
-        return []
+    keys = _config_keys(obj)
+    if keys or old is None or not old.get("immutable"):
+        return keys
     changed = [key for key in ("data", "binaryData", "immutable") if obj.get(key) != old.get(key)]
     return [errors.forbidden_field(key, "field is immutable when `immutable` is set") for key in changed]
 
