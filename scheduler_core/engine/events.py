@@ -30,6 +30,7 @@ from scheduler_core.framework.nominations.nominated_sums import own_nominated, s
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.group_hints import group_hints
 from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, Hint, NarrowHint, StandingHint
+from scheduler_core.framework.queueing.min_crossing import told_together
 from scheduler_core.framework.queueing.obstacles import importance_of, preemption_hints
 from scheduler_core.framework.queueing.quota_obstacles import quota_hints
 from scheduler_core.model.namespace import Namespace
@@ -426,7 +427,7 @@ class EventNotifier:
 
     def tell(self, events: Iterable[ClusterEvent], now: float) -> None:
         """Let cluster events wake the units that they may help."""
-        for event in events if self._queue.has_waiting_units else ():
+        for event in told_together(self._state, events) if self._queue.has_waiting_units else ():
             self._reviews.changed()
             concerns = self._listeners.concerns(self._state, event, self._queue.is_refused_by)
             if concerns:

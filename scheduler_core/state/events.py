@@ -10,6 +10,7 @@ import msgspec
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.node import Node
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.resources import ResourceList
 
 
 class EventKind(Flag):
@@ -65,7 +66,8 @@ Happened = EventKind
 class ClusterEvent(msgspec.Struct, frozen=True):
     """One event. `pod` is an assigned pod that was added, changed or removed; `node` is the new node.
 
-    `old_pod` is the pod before a change, None if it is not known.
+    `old_pod` is the pod before a change, None if it is not known. `together` is what all pods are charged
+    that came, or went, in the namespace of `pod` at the same moment, each with an event; None: this one.
 
     `namespace` is that of the quota or group concerned, empty if it could be any; `group` is the key of the
     group concerned, if any. `obj` is the new object of another kind (claims, volumes), None if it is gone.
@@ -79,6 +81,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     group: str = ""
     obj: Any = None
     old_pod: Pod | None = None
+    together: ResourceList | None = None
 
     @property
     def cause(self) -> str:

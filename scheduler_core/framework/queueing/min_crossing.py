@@ -2,26 +2,31 @@
 
 Within the min of its quota a pod takes others' pods, beyond it less important ones of its own quota. So a pod
 of the quota that comes or goes gives those other victims that it takes across the line, and no others. Of
-thousands of waiting pods that are few.
+thousands of waiting pods that are few. Pods that come or go at the same moment take them across together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from scheduler_core.arrays.index import MOST_COUNTED
 from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, Band, Reach
 from scheduler_core.model.names import ALL_RESOURCES
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, less, shift
 from scheduler_core.quota.policy import relevant
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent
+from scheduler_core.state.events import ClusterEvent, EventKind
 
+_GOES: Final = EventKind.POD_DELETE | EventKind.POD_LEAVING
+_Side = tuple[str, bool]
 _UNBOUNDED: Final = np.iinfo(np.int64).max
 
 
@@ -40,7 +45,7 @@ def enter_the_min(state: ClusterState, event: ClusterEvent) -> Reach:
         return Reach(namespaces=frozenset({namespace}))
     left = _left_of_min(state, quota)
     before = dict(left)
-    shift(before, charged(gone.requests), -1)
+    shift(before, moved_at_once(state, event), -1)
     shift(before, _nominated(state, namespace), -1)
     return _between(state, quota, left, before)
 
@@ -55,9 +60,43 @@ def leave_the_min(state: ClusterState, event: ClusterEvent) -> Reach:
         return Reach(namespaces=frozenset({came.namespace}))
     left = _left_of_min(state, quota)
     before = dict(left)
-    shift(before, charged(came.requests))
+    shift(before, moved_at_once(state, event))
     shift(left, _nominated(state, came.namespace), -1)
     return _between(state, quota, before, left)
+
+
+def moved_at_once(state: ClusterState, event: ClusterEvent) -> ResourceList:
+    """The most by which the use of a quota changed with a pod, and those that came or went with it."""
+    if event.together is not None:
+        return event.together
+    # Of a pod that was resized all that it had counts.
+    pod = event.old_pod or event.pod
+    return charged(state.charge_of(pod)) if pod is not None else {}
+
+
+def told_together(state: ClusterState, events: Iterable[ClusterEvent]) -> list[ClusterEvent]:
+    """Events of one moment; those of several pods that came to a quota, or went, with what all of them are
+    charged.
+    """
+    made = list(events)
+    if len(made) < 2:
+        return made
+    sides = [_side(event) for event in made]
+    numbers, sums = Counter(sides), dict[_Side, dict[str, int]]()
+    for side, event in zip(sides, made, strict=True):
+        if side is not None and numbers[side] > 1:
+            shift(sums.setdefault(side, {}), moved_at_once(state, event))
+    return [
+        structs.replace(event, together=sums[side]) if side in sums else event
+        for side, event in zip(sides, made, strict=True)
+    ]
+
+
+def _side(event: ClusterEvent) -> _Side | None:
+    """The quota of a pod that came or went, and whether it came."""
+    if event.pod is None or not event.what & (EventKind.POD_ADD | _GOES):
+        return None
+    return event.pod.namespace, not event.what & _GOES
 
 
 def _left_of_min(state: ClusterState, quota: ElasticQuota) -> dict[str, int]:

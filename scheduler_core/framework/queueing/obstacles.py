@@ -25,7 +25,7 @@ from scheduler_core.framework.queueing.hints import (
     Room,
     StandingHint,
 )
-from scheduler_core.framework.queueing.min_crossing import leave_the_min
+from scheduler_core.framework.queueing.min_crossing import leave_the_min, moved_at_once
 from scheduler_core.framework.queueing.neighbour_terms import beside, forms_of, hard_constraints
 from scheduler_core.framework.queueing.quota_obstacles import FAIR_MOVE_LATER, may_be_short_later
 from scheduler_core.framework.queueing.widest_victims import (
@@ -409,7 +409,7 @@ def _may_reclaim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
 
 
 def _above_min_since(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """Whether an added pod took the pod above the min of its quota.
+    """Whether an added pod, with those that came with it, took the pod above the min of its quota.
 
     Before, its victims were pods of other quotas; now they are less important pods of its own quota. A gang
     counts as a whole. With flavors it is enough that this is so on the nodes of one of them.
@@ -419,7 +419,7 @@ def _above_min_since(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool
         return False
     beside = dict(own_nominated(state, pod)) if len(state.nominations) else dict[str, int]()
     before = dict(beside)
-    shift(before, charged(state.charge_of(came)), -1)
+    shift(before, moved_at_once(state, event), -1)
     return any(
         not _whole_within_min(state, pod, quota, asked, beside)
         and within_min(state.ledger, quota, asked, before)

@@ -30,7 +30,7 @@ from scheduler_core.framework.queueing.hints import (
     Room,
     StandingHint,
 )
-from scheduler_core.framework.queueing.min_crossing import enter_the_min
+from scheduler_core.framework.queueing.min_crossing import enter_the_min, moved_at_once
 from scheduler_core.framework.queueing.widest_victims import (
     may_evict_its_own,
     may_move_fairly,
@@ -404,7 +404,7 @@ def _borrows_since(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
         return False
     gang = state.gangs.of(pod)
     number = gang.min_members if gang is not None else 1
-    used, taken, asked = staying(ledger, quota), charged(state.charge_of(came)), charged(pod.requests)
+    used, taken, asked = staying(ledger, quota), moved_at_once(state, event), charged(pod.requests)
     beside = own_nominated(state, pod) if len(state.nominations) else _NONE
     for name in ledger.costs.names(ledger.total_min):
         before = used.get(name, 0) + beside.get(name, 0) - taken.get(name, 0)
