@@ -32,6 +32,7 @@ from scheduler_core.state.events import (
     ended_without_node,
     left_without_node,
     node_changed,
+    replaced_events,
 )
 from scheduler_core.state.extender_answers import ExtenderAnswers
 from scheduler_core.state.gangs.gangs import GangTable, group_event
@@ -141,20 +142,19 @@ class ClusterState:
             follow(self, placement, now)
             return []
         if not holds:
-            self._unplace(pod.uid)
             self.departures.forget(pod.uid)
-            return [ClusterEvent(EventKind.POD_DELETE, pod=pod)]
+            # As it was counted: it may have got other labels as it ended.
+            return [ClusterEvent(EventKind.POD_DELETE, pod=self._unplace(pod.uid))]
         return self._confirm(placement, pod, old, now)
 
     def _confirm(
         self, placement: Placement, pod: Pod, old: Pod | None, now: float | None
     ) -> list[ClusterEvent]:
-        before, moved = placement.pod, self.nodes.names[placement.slot] != pod.node_name
-        if moved or before.requests != pod.requests or before.nonzero != pod.nonzero:
-            # Bound elsewhere than assumed, or resized in place.
+        before, node = placement.pod, self.nodes.names[placement.slot]
+        if node != pod.node_name or before.requests != pod.requests or before.nonzero != pod.nonzero:
             self._unplace(pod.uid)
             follow(self, self._place(pod, pod.node_name, None, placement.learned), now)
-            return [ClusterEvent(EventKind.POD_UPDATE | EventKind.POD_DELETE, pod=pod, old_pod=before)]
+            return replaced_events(before, node, pod)
         placement.assumed_at = None
         self.nominations.forget(pod.uid)
         relabelled = before.labels != pod.labels

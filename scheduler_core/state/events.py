@@ -90,6 +90,19 @@ class ClusterEvent(msgspec.Struct, frozen=True):
         return "".join(word.capitalize() for word in first.split("_"))
 
 
+def replaced_events(old: Pod, node: str, pod: Pod) -> list[ClusterEvent]:
+    """Events of a placed pod that is bound elsewhere than assumed, or resized in place; `old` is the pod as
+    it was counted on `node`.
+    """
+    if node != pod.node_name:
+        left = msgspec.structs.replace(old, node_name=node)
+        return [ClusterEvent(EventKind.POD_DELETE, pod=left), ClusterEvent(EventKind.POD_ADD, pod=pod)]
+    resized = ClusterEvent(EventKind.POD_UPDATE | EventKind.POD_DELETE, pod=pod, old_pod=old)
+    grew = any(amount > old.requests.get(name, 0) for name, amount in pod.requests.items())
+    # To quotas, what it has more is as a pod that came.
+    return [resized, ClusterEvent(EventKind.POD_ADD, pod=pod)] if grew else [resized]
+
+
 def ended_without_node(pod: Pod, old: Pod | None) -> list[ClusterEvent]:
     """Events of a pod without a node that finished (its group counts it) or is terminating."""
     if pod.finished:
