@@ -200,26 +200,30 @@ def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
     the pod may be admitted, or has less to reclaim. FAIR_MOVE: the pod would borrow, and may take from quotas
     that borrow more; another quota borrows more, or use of any quota ended, so that less is lacking or the
     own share is smaller; or its own quota got a pod, and the pod borrows only since. FAIR_MOVE_LATER: the
-    same for a pod that the sum of min admits now, if more is used.
+    same for a pod that the sum of min admits now, if more is used. A pod that leaves is for all of them as
+    one that was deleted, if the pod can wait for its end.
     BESIDE_WAITING: nominated pods wait for leaving pods; who comes, leaves or is nominated changes who waits,
     so that the pod may have what is free until then.
     """
     return {
         OWN_MAX: {
-            EventKind.POD_LEAVING: NarrowHint(_is_own, _own),
+            EventKind.POD_LEAVING: StandingHint(_waits_and(_is_below_max), _own),
             EventKind.POD_DELETE: StandingHint(_is_below_max, _own),
         },
         GROUP_MAX: {
             EventKind.QUOTA | EventKind.NOMINATION: None,
-            EventKind.POD_LEAVING: NarrowHint(_may_wait, _of_groups),
+            EventKind.POD_LEAVING: StandingHint(_waits_and(_is_below_group_max), _of_groups),
             EventKind.POD_DELETE: StandingHint(_is_below_group_max, _of_groups),
         },
         SUM_OF_MIN: {
             EventKind.QUOTA | EventKind.NOMINATION: None,
-            EventKind.POD_LEAVING: NarrowHint(_may_wait, _of_quotas),
+            EventKind.POD_LEAVING: StandingHint(_waits_and(_is_let_in), _nominated, _left_of_the_sum),
             EventKind.POD_DELETE: StandingHint(_is_let_in, _nominated, _left_of_the_sum),
         },
-        RECLAIM: {EventKind.POD_DELETE: StandingHint(_may_reclaim, _of_quotas)},
+        RECLAIM: {
+            EventKind.POD_LEAVING: StandingHint(_waits_and(_may_reclaim), _of_quotas),
+            EventKind.POD_DELETE: StandingHint(_may_reclaim, _of_quotas),
+        },
         FAIR_MOVE: {
             EventKind.LOAN: NarrowHint(_another_borrows_more),
             EventKind.POD_ADD: NarrowHint(_borrows_since, _own),
@@ -268,6 +272,11 @@ def _is_own(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     """Whether the event is of the pod's own quota."""
     namespace = event.pod.namespace if event.pod is not None else event.namespace
     return namespace in ("", pod.namespace)
+
+
+def _waits_and(so: Hint) -> Hint:
+    """The hint for a leaving pod: it says what the one for its end says, of pods that can wait for that."""
+    return lambda state, pod, event: _may_wait(state, pod, event) and so(state, pod, event)
 
 
 def _may_wait(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

@@ -116,3 +116,18 @@ def test_room_for_one_of_them_is_found(monkeypatch: pytest.MonkeyPatch, kind: An
     asked.made.scheduler.remove(asked.runs("first0", 3, "n0").obj(), asked.made.now)
     found = [item.pod.name for item in asked.made.step(20.0) if isinstance(item, Placed)]
     assert found == ["w0"]
+
+
+@pytest.mark.parametrize("most", [9, 40], ids=["the max of their quota", "the sum of min"])
+@pytest.mark.parametrize("namespace", ["a", "b"])
+def test_a_pod_that_leaves_tries_none_whom_quotas_refuse_even_without_it(most: int, namespace: str) -> None:
+    made = GangScheduler([64])
+    for name in ("a", "b"):
+        made.scheduler.put(make_quota(f"{name}/q").min(cpu=10).max(cpu=most).obj(), made.now)
+    for name in ("a", "b"):
+        made.put(*(make_pod(f"{name}/r{i}").uid(f"{name}{i}").requests(cpu=1).on("n0") for i in range(9)))
+    waiting = (make_pod(f"a/w{number}").uid(f"w{number}") for number in range(MANY))
+    made.put(*(pod.requests(cpu=6, memory=f"{100 + i}Mi") for i, pod in enumerate(waiting)))
+    assert len(made.step()) == MANY
+    made.put(make_pod(f"{namespace}/r0").uid(f"{namespace}0").requests(cpu=1).on("n0").deleting(1030.0))
+    assert made.step(20.0) == []
