@@ -13,7 +13,7 @@ from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Scope
 from scheduler_core.framework.queueing.hints import EVERYBODY, Hint, NarrowHint, Reach
-from scheduler_core.framework.queueing.neighbour_terms import forms_of
+from scheduler_core.framework.queueing.neighbour_terms import beside, forms_of
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.scoring import chosen, percent
 from scheduler_core.framework.spread import (
@@ -46,11 +46,6 @@ class _Scoring(NamedTuple):
 
     parts: list[tuple[Domains, NDArray[np.float64]]]
     ignored: Bool | None  # [N]
-
-
-def _reach(state: ClusterState, event: ClusterEvent) -> Reach:
-    """Pods of the namespace of the event's pod, which alone count it."""
-    return EVERYBODY if event.pod is None else Reach(namespaces=frozenset({event.pod.namespace}))
 
 
 class PodTopologySpread:
@@ -186,7 +181,17 @@ class PodTopologySpread:
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """Counted pods or nodes of the domains were added, changed or removed."""
-        return Obstacle.NEIGHBOURS.hints(NarrowHint(self._may_even_out, _reach))
+        return Obstacle.NEIGHBOURS.hints(NarrowHint(self._may_even_out, self._reach))
+
+    def _reach(self, state: ClusterState, event: ClusterEvent) -> Reach:
+        """Pods whose constraints count the event's pod; with defaults that filter, any of its namespace."""
+        pod = event.pod
+        if pod is None:
+            return EVERYBODY
+        known = event.old_pod is not None or not event.what & EventKind.POD_UPDATE
+        if known and not any(constraint.hard for constraint in self.defaults):
+            return beside(event)
+        return Reach(namespaces=frozenset({pod.namespace}))
 
     def _may_even_out(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
         """A pod that counts comes or goes; or a node that has, or had, all topology keys changes.

@@ -12,7 +12,7 @@ import pytest
 from scheduler_core.engine.decisions import Placed, Rejected
 from scheduler_core.engine.events import QueueingHints
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
-from tests.support.gang_scheduler import GangScheduler
+from tests.support.gang_scheduler import GangScheduler, rejected
 
 HOST = "kubernetes.io/hostname"
 MANY = 60
@@ -131,3 +131,24 @@ def test_a_pod_that_leaves_tries_none_whom_quotas_refuse_even_without_it(most: i
     assert len(made.step()) == MANY
     made.put(make_pod(f"{namespace}/r0").uid(f"{namespace}0").requests(cpu=1).on("n0").deleting(1030.0))
     assert made.step(20.0) == []
+
+
+def test_a_pod_of_the_namespace_asks_none_whose_spread_does_not_count_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wake, asked = QueueingHints.wake, list[Any]()
+    monkeypatch.setattr(QueueingHints, "wake", lambda *args: asked.append(args) or wake(*args))
+    made = GangScheduler()
+    for name, cpu in (("open", 64), ("full", 1)):
+        node = make_node(name).allocatable(cpu=cpu, memory="64Gi", pods=500).labels(**{HOST: name})
+        made.scheduler.put(node.obj(), made.now)
+    for number in range(MANY):
+        made.put(make_pod(f"a/c{number}").uid(f"c{number}").labels(app=f"counted-{number}").on("open"))
+        waits = make_pod(f"a/w{number}").uid(f"w{number}").requests(cpu=2).labels(app=f"counted-{number}")
+        made.put(waits.spec(topologySpreadConstraints=spread(number)))
+    assert len(rejected(made.step())) == MANY
+    asked.clear()
+    made.put(make_pod("a/other").uid("other").labels(app="other").on("open"))
+    made.put(make_pod("a/c7").uid("c7").labels(app="no longer").on("open"))
+    found = made.step(20.0)
+    assert ([item.pod.name for item in found], len(asked)) == (["w7"], 1)
