@@ -26,10 +26,11 @@ def apply(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     """The document after all operations; `document` itself stays as it is. Raises PatchFailed."""
     root = copy_json(document)
     for number, operation in enumerate(operations):
-        run = _OPERATIONS.get(operation.get("op"))  # type: ignore[arg-type]
+        name = operation.get("op")
+        run = _OPERATIONS.get(name) if isinstance(name, str) else None
         try:
             if run is None:
-                raise PatchFailed(f"unknown op {operation.get('op')!r}")
+                raise PatchFailed(f"unknown op {name!r}")
             root = run(root, operation)
         except PatchFailed as error:
             raise PatchFailed(f"operation {number}: {error}") from None

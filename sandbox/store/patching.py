@@ -62,7 +62,9 @@ def _as_go(value: Any) -> str:
         return f"map[{' '.join(f'{key}:{_as_go(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
         return f"[{' '.join(map(_as_go, value))}]"
-    return {True: "true", False: "false", None: "<nil>"}.get(value, str(value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "<nil>" if value is None else str(value)
 
 
 def _json_patched(old: Obj, operations: list[Any]) -> Any:

@@ -102,7 +102,7 @@ def _retain(old: Obj, patch: Obj) -> None:
         for key, value in patch.items()
         if value is not None and not key.startswith((_DELETE_FROM, _ORDER))
     }
-    if not isinstance(keep, list) or not named <= set(keep):
+    if not isinstance(keep, list) or any(key not in keep for key in named):
         raise errors.bad_request("invalid patch format of retainKeys")
     for key in list(old):
         if key not in keep:
@@ -233,6 +233,8 @@ def _ranks(items: Sequence[Any], of: Callable[[Any], Any]) -> dict[Any, int]:
 
 
 def _itself(item: Any) -> Any:
+    if isinstance(item, dict | list):
+        raise _failed(f"there is no key by which to arrange {item}")
     return item
 
 

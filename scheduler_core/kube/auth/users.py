@@ -129,7 +129,8 @@ def _check_plugin(user: Entry, plugin: Mapping[str, Any]) -> None:
     if mode not in _MODES:
         problem = f"has the interactiveMode {mode!r}" if mode else "has no interactiveMode"
         raise _plugin_error(user, f"{problem}, not one of {', '.join(_MODES)}")
-    if mode == "Always" and not sys.stdin.isatty():
+    # A process that was started without an input has none.
+    if mode == "Always" and not (sys.stdin and sys.stdin.isatty()):
         raise _plugin_error(user, "asks the user (interactiveMode Always), and the input is no terminal")
 
 

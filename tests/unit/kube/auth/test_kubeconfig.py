@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.kube.auth.users import Impersonation
+from scheduler_core.kube.auth.kubeconfig import Entry
+from scheduler_core.kube.auth.users import Impersonation, check_user
 from scheduler_core.kube.connect import Overrides, resolve_target
 from scheduler_core.kube.errors import KubeconfigError
 from tests.support.clusters.kubeconfigs import PEM, b64, document, exec_plugin, target, write
@@ -361,3 +362,12 @@ def test_missing_files_are_told(tmp_path: Path) -> None:
         resolve_target(Overrides(), {"HOME": str(tmp_path)})
     with pytest.raises(KubeconfigError, match="--as-group and --as-uid: each needs --as"):
         resolve_target(Overrides(server="http://x", impersonate=Impersonation(groups=("g",))), {})
+
+
+def test_a_plugin_that_asks_is_refused_without_an_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    asks = Entry("u", {"exec": {**exec_plugin("p"), "interactiveMode": "Always"}}, "file")
+    with pytest.raises(KubeconfigError, match="the input is no terminal"):
+        check_user(asks)

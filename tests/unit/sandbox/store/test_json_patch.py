@@ -85,6 +85,7 @@ def test_what_is_applied(operation: dict[str, Any], path: str, wanted: Any) -> N
         pytest.param({"op": "move", "path": "/data/x"}, id="no origin"),
         pytest.param(op("grow", "/data/x"), id="an unknown operation"),
         pytest.param({"path": "/data/x"}, id="no operation"),
+        pytest.param({"op": ["add"], "path": "/data/x"}, id="a list of operations as one"),
         pytest.param(op("test", "/data/a"), id="a value is not equal to none"),
         pytest.param(op("test", "/data/none", "x"), id="nor none to a value"),
         pytest.param(op("test", "/deep/list/0/k/0", True), id="true is not 1"),

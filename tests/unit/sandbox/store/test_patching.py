@@ -168,6 +168,12 @@ def test_a_bad_patch_is_refused(sentence: str, body: Any, media: str, code: int)
     assert refused.value.code == code
 
 
+def test_a_patch_is_shown_as_go_prints_it() -> None:
+    body = {"spec": {"replicas": 1, "paused": True, "first": 0, "gone": None, "names": ["a", False]}}
+    told = "map[spec:map[first:0 gone:<nil> names:[a false] paused:true replicas:1]]"
+    assert patching.shown({}, body, patching.STRATEGIC) == told
+
+
 def config(**data: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",

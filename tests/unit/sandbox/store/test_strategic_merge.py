@@ -113,6 +113,13 @@ def test_a_new_object_has_no_nulls() -> None:
             {"$patch": "grow"}, 500, "unknown patch type found: grow", id="an unknown directive of all"
         ),
         pytest.param({"$retainKeys": ["a"], "b": 1}, 400, "retainKeys", id="a key that is not retained"),
+        pytest.param({"$retainKeys": [{}], "b": 1}, 400, "retainKeys", id="an object is no key to retain"),
+        pytest.param(
+            {"$setElementOrder/tolerations": [{"key": "a"}], "tolerations": [{"key": "a"}]},
+            500,
+            "no key",
+            id="an order of what has no key",
+        ),
     ],
 )
 def test_contradictions(patch: dict[str, Any], code: int, message: str) -> None:
