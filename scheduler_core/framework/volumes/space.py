@@ -33,6 +33,8 @@ def space_for(storage: Storage, nodes: NodeView, storage_class: str) -> Space:
     best = Space(*(np.full(len(nodes), NO_SIZE, dtype=np.int64) for _ in Space._fields))
     for key, pools in storage.pools.by_label(storage_class):
         best = _larger(best, pools.of(nodes.label(key)))
+    for keys, joined in storage.pools.by_labels(storage_class):
+        best = _larger(best, joined.of([nodes.label(key) for key in keys]))
     for topology, space in storage.pools.odd(storage_class):
         reached = _reached(nodes, topology)
         best = _larger(best, Space(*(np.where(reached, size, NO_SIZE) for size in space)))
