@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int64
-from scheduler_core.framework.allocation import Points
+from scheduler_core.framework.allocation import Points, ResourceScoring
 from scheduler_core.framework.matching import match_term
 from scheduler_core.framework.view import NodeView
 from scheduler_core.framework.volumes.matching import NONE
@@ -78,7 +78,7 @@ class _Use:
             used = points(np.where(some, whole, 1), np.where(some, asked, 1))
             total += np.where(counted, used, 0)
             classes += counted
-        return np.where(classes > 0, (2 * total + classes) // np.maximum(2 * classes, 1), 0)
+        return ResourceScoring(points, scored_only=True).mean(total, classes)
 
 
 def score_space(

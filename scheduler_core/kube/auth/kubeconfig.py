@@ -141,17 +141,17 @@ def _entries(document: Mapping[str, Any], section: str, inner: str, path: Path) 
     found = document.get(section) or []
     if not isinstance(found, list):
         raise KubeconfigError(str(path), f"{section} is not a list")
-    entries: list[Entry] = []
+    entries: dict[str, Entry] = {}
     for index, item in enumerate(found):
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             raise KubeconfigError(str(path), f"{section}[{index}] has no name")
         body = item.get(inner) or {}
         if not isinstance(body, dict):
             raise KubeconfigError(str(path), f"{section}[{index}].{inner} is not a mapping")
-        if any(item["name"] == entry.name for entry in entries):
+        if item["name"] in entries:
             raise KubeconfigError(str(path), f"{section}[{index}]: the name {item['name']!r} is there twice")
-        entries.append(Entry(item["name"], _absolute(body, section, path), str(path)))
-    return entries
+        entries[item["name"]] = Entry(item["name"], _absolute(body, section, path), str(path))
+    return list(entries.values())
 
 
 def _absolute(body: Mapping[str, Any], section: str, path: Path) -> Mapping[str, Any]:

@@ -31,7 +31,7 @@ from scheduler_core.state.nodes.held import mask
 from scheduler_core.state.volumes.attachments import Handle
 
 _FULL: Final = Reason("node(s) exceed max volume count")
-# A reason for each driver would need as many bits; a pod rarely needs more than one.
+# Each driver that must be there takes one of 64 bits; a pod rarely has more than one.
 _MOST_NAMED: Final = 32
 
 
