@@ -34,8 +34,8 @@ def gang_of_four(play: Player) -> None:
         "PodGroup training/workers: only 3 of the 4 pods that must start together find a node",
     )
     play.look("kubectl get pg -n training", "workers Pending 4 0")
-    said = play.look(_PODS, "notebook gpu-0 Running")
-    play.expect("no worker has a node", lambda: said.count("<none>") == said.count("Pending") == SIZE)
+    waiting = {"no worker has a node": lambda said: said.count("<none>") == said.count("Pending") == SIZE}
+    play.look(_PODS, "notebook gpu-0 Running", facts=waiting)
     play.say("The notebook is deleted, and all four workers start at once.")
     play.do("kubectl delete pod notebook -n training")
     play.look("kubectl get pg -n training", "workers Running 4 4")
@@ -92,11 +92,13 @@ def one_annotation(play: Player) -> None:
     )
     play.say("The webhook set the group on every pod. The pods start together.")
     play.look("kubectl get pg -n crew", "rowers Running 3 3")
-    said = play.look(
+    play.look(
         "kubectl get pods -n crew -o custom-columns="
-        "'GROUP:.metadata.annotations.scheduling\\.k8s\\.io/group-name,SCHEDULER:.spec.schedulerName'"
+        "'GROUP:.metadata.annotations.scheduling\\.k8s\\.io/group-name,SCHEDULER:.spec.schedulerName'",
+        facts={
+            "all pods are rowers": lambda said: said.count("rowers") == said.count("muster-scheduler") == 3
+        },
     )
-    play.expect("all pods are rowers", lambda: said.count("rowers") == said.count("muster-scheduler") == 3)
 
 
 def owner_as_it_is(play: Player) -> None:

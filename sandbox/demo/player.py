@@ -14,6 +14,10 @@ from sandbox.objects import Obj
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import MUSTER_SCHEDULER
 
+# What must be true of an output as a whole, by its name.
+Facts = Mapping[str, Callable[[str], bool]]
+_NO_FACTS: Final[Facts] = {}
+
 WITHIN_SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 0.01
 # After an output that was not the expected one, the next try waits for a change of the cluster that is
@@ -117,8 +121,9 @@ class Player:
             self._fail(command, f"did not show {missing!r}")
         return outcome.said
 
-    def look(self, command: str, *shows: str, never: Sequence[str] = ()) -> str:
-        """Run a read-only command until its output contains `shows`; print and return the output.
+    def look(self, command: str, *shows: str, never: Sequence[str] = (), facts: Facts = _NO_FACTS) -> str:
+        """Run a read-only command until its output contains `shows`, and `facts` are true of it as a whole;
+        print and return the output.
 
         Earlier outputs are not printed. A command that needs kubectl is left out if there is none. Raises
         DemoFailed after WITHIN_SECONDS, or if the output contains a text of `never`.
@@ -129,7 +134,7 @@ class Player:
             self.left_out.append((self.chapter, command))
             self._screen.show("caption", f"# Left out, because it needs kubectl: {command}")
             return ""
-        outcome, missing = self._awaited(command, shows)
+        outcome, missing = self._awaited(command, shows, facts)
         self._prompt(line)
         self._shown(outcome)
         if missing:
@@ -139,14 +144,15 @@ class Player:
                 self._fail(command, f"shows {text!r}")
         return outcome.said
 
-    def _awaited(self, command: str, shows: Iterable[str]) -> tuple[Outcome, str]:
-        """The first outcome with these texts, or the last one and what is missing in it."""
+    def _awaited(self, command: str, shows: Iterable[str], facts: Facts) -> tuple[Outcome, str]:
+        """The first outcome with these texts and facts, or the last one and what is missing in it."""
         deadline = time.monotonic() + WITHIN_SECONDS
         with self._screen.waiting(f"waiting for the output of {command}"):
             while True:
                 revision = self._cluster.revision
                 outcome = self._outcome(command)
-                missing = _missing(outcome.said, shows)
+                # Facts read what the texts have shown to be there.
+                missing = _missing(outcome.said, shows) or _untrue(outcome.said, facts)
                 if outcome.code:
                     missing = f"exit code 0, it was {outcome.code}"
                 if not missing or time.monotonic() >= deadline:
@@ -246,3 +252,8 @@ def _missing(said: str, shows: Iterable[str]) -> str:
     """The first expected text that is missing, or ""."""
     seen = squeeze(said)
     return next((text for text in shows if squeeze(text) not in seen), "")
+
+
+def _untrue(said: str, facts: Facts) -> str:
+    """The name of the first fact that is not true of an output, or ""."""
+    return next((name for name, holds in facts.items() if not holds(said)), "")

@@ -10,7 +10,7 @@ import pytest
 
 from sandbox.demo import player as module
 from sandbox.demo.commands import CommandEnvironment, NeedsKubectl, Outcome, ShellCommands
-from sandbox.demo.player import DemoFailed, Player
+from sandbox.demo.player import DemoFailed, Facts, Player
 from sandbox.demo.screen import Screen
 from sandbox.objects import Obj
 
@@ -120,6 +120,22 @@ def test_a_look_waits_for_what_takes_its_moment_and_is_shown_once(
     assert play.look("echo x >> seen; wc -l < seen", "3").strip() == "3"
     assert (tmp_path / "seen").read_text() == "x\n" * 3
     assert capsys.readouterr().out.count("$ ") == 1
+
+
+THREE_LINES: Facts = {"three lines": lambda said: said.count("x") == 3}
+
+
+def test_a_look_waits_until_its_output_is_true_as_a_whole(
+    play: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last line may come before others: then the output of that moment would never be right."""
+    monkeypatch.setattr(module, "WITHIN_SECONDS", 60.0)
+    assert play.look("echo x >> seen; cat seen", "x", facts=THREE_LINES) == "x\n" * 3
+
+
+def test_a_look_names_what_never_became_true(play: Player) -> None:
+    with pytest.raises(DemoFailed, match=r"did not show 'three lines' within"):
+        play.look("echo x", "x", facts=THREE_LINES)
 
 
 def test_a_look_ends_with_what_was_there_instead(play: Player, capsys: pytest.CaptureFixture[str]) -> None:
