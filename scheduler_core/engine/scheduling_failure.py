@@ -26,6 +26,7 @@ from scheduler_core.model.names import (
     EVICTED_FOR_MIN,
     MOVES_FOR,
     PREEMPTED_BY,
+    PREEMPTED_BY_UID,
     PREEMPTING_MEMBER,
     REASON_INVALID_TOPOLOGY,
     REASON_SCHEDULER_ERROR,
@@ -141,12 +142,16 @@ def _texts(
 ) -> tuple[str, str]:
     """(the message of an eviction, what its Event says in place of it or empty).
 
-    A new process reads from the message, which is in the pod's status, for whom the pod was evicted.
+    A new process reads from the message, which is in the pod's status, for whom the pod was evicted: where
+    names are hidden, by uids, which tell a tenant nothing.
     """
-    text = eviction_message(state, preemptor, victim, node, group=group, fair=fair)
-    if not state.displacements.hides(preemptor, victim.namespace):
+    hidden = state.displacements.hides(preemptor, victim.namespace)
+    text = eviction_message(state, preemptor, victim, node, group=group, fair=fair, hidden=hidden)
+    if not hidden:
         return text, ""
-    return text, eviction_message(state, preemptor, victim, node, group=group, fair=fair, hidden=True)
+    gang = state.gangs.gangs.get(group.key) if group is not None else None
+    uids = PREEMPTING_MEMBER.join([preemptor.uid, *([gang.uid] if gang is not None and gang.uid else [])])
+    return text.replace("/* (", f"{PREEMPTED_BY_UID}{uids}, ", 1), text
 
 
 def _displace(

@@ -182,8 +182,10 @@ POD_INITIALIZED: Final = "Initialized"
 POD_RESIZE_PENDING: Final = "PodResizePending"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 # The message of DisruptionTarget for a pod that Muster evicted begins with this; namespace/name of the
-# preemptor follows, and its group if the whole group preempts.
+# preemptor follows, and its group if the whole group preempts. Where names are hidden, `namespace/*` and
+# the uids of both follow.
 PREEMPTED_BY: Final = "preempted by "
+PREEMPTED_BY_UID: Final = "/* (uid "
 PREEMPTING_MEMBER: Final = " of "
 # What follows in the message where another quota takes: before its ElasticQuota.
 RECLAIMS_FOR: Final = "which reclaims the min of"

@@ -97,7 +97,8 @@ class RestoredNominations:
 
     def _release(self, nominated: Iterable[Nomination], victims: Mapping[str, set[str]]) -> None:
         for item in nominated:
-            self._renew(item, frozenset(victims.get(item.pod.key, _NOBODY)))
+            names = (item.pod.key, item.pod.uid)
+            self._renew(item, _NOBODY.union(*(victims.get(name, _NOBODY) for name in names)))
 
     def _has_started(self, group: str) -> bool:
         gang = self._gangs.gangs.get(group)
@@ -110,7 +111,8 @@ class RestoredNominations:
             # Members of native groups are tried together after the start, too.
             self._release(nominated, victims)
             return
-        waiting = {name for pod in members.values() for name in (pod.key, str(group_of(pod)))}
+        waiting = {name for pod in members.values() for name in (pod.key, pod.uid, str(group_of(pod)))}
+        waiting |= {gang.uid for gang in self._gangs.forest.leaves(group)}
         theirs = _NOBODY.union(*(victims.get(name, _NOBODY) for name in waiting))
         top = max((item.pod.priority for item in nominated), default=0)
         if group in self._gangs.gangs and self._topology.counts_slots(

@@ -73,8 +73,8 @@ class CapacitySchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="came
 
     `aggregate`: which resources the sum of min limits. `borrowing`: the rules among quotas that borrow. Both
     are the same for all profiles, as is `eviction_grace_limit_seconds`: what a victim has to end at most, and
-    how long others wait for a pod that ends. `names_in_events`: whether Events about evictions name pods of
-    other namespaces, or their quotas alone; the same for all profiles, too.
+    how long others wait for a pod that ends. `names_in_events`: whether Events and conditions about
+    evictions name pods of other namespaces, or their quotas alone; the same for all profiles, too.
     """
 
     cross_node_preemption: bool = True

@@ -97,7 +97,8 @@ def leaving_for(state: ClusterState, pods: Sequence[Pod]) -> frozenset[str]:
     every = {pod.uid: pod for pod in pods}
     for ref in groups:
         every |= state.gangs.members(ref.key)
-    waiting = {*map(str, groups), *(pod.key for pod in every.values())}
+    waiting = {*map(str, groups), *(pod.key for pod in every.values()), *every}
+    waiting |= {gang.uid for ref in groups if (gang := state.gangs.gangs.get(ref.key)) is not None}
     evicted = state.table.evicted_for()
     found = {uid for name in waiting & evicted.keys() for uid in evicted[name]}
     for uid in every:

@@ -113,7 +113,8 @@ class Pod(NamespacedObject, frozen=True, eq=False):
     """A pod as the core sees it. Times are seconds since the epoch; requests are exact integers.
 
     `preempted_for`: `namespace/name` of the pod for which this pod is being evicted, and the group if the
-    whole group preempted, as `engine.scheduling_failure` writes it; empty otherwise. `lasts` is the longest
+    whole group preempted, as `engine.scheduling_failure` writes it: their uids where it hides their names;
+    empty otherwise. `lasts` is the longest
     time that the pod may run, in seconds (spec.activeDeadlineSeconds), None without limit. `grace`:
     seconds that it has to end once it is told to (spec.terminationGracePeriodSeconds). `ending_grace`: those
     that its deletion gave it, None without a deletion, or where that does not say. `values` is how many
@@ -166,7 +167,7 @@ class Pod(NamespacedObject, frozen=True, eq=False):
 
     @property
     def preemptors(self) -> list[str]:
-        """The preemptor that waits for its end (`namespace/name`), and a text for its group."""
+        """The preemptor that waits for its end (`namespace/name`) and a text for its group, or their uids."""
         return self.preempted_for.split(names.PREEMPTING_MEMBER) if self.preempted_for else []
 
     @property
@@ -206,13 +207,16 @@ def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
 def preempted_for(conditions: Iterable[ObjectCondition] | None) -> str:
     """The pod, or the member and its group, for which this scheduler evicted a pod; empty if it did not.
 
-    Read from the message that `engine.scheduling_failure` writes.
+    Read from the message that `engine.scheduling_failure` writes; their uids where that hides their names.
     """
     found = find(conditions, names.DISRUPTION_TARGET)
     if found is None or found.status != "True" or found.reason != names.REASON_PREEMPTION:
         return ""
     head, _, rest = found.message.partition(names.PREEMPTED_BY)
-    return "" if head else rest.partition(" (")[0]
+    if head:
+        return ""
+    _, hidden, uids = rest.partition(names.PREEMPTED_BY_UID)
+    return uids.partition(", ")[0] if hidden else rest.partition(" (")[0]
 
 
 def _grace(seconds: int | None) -> int:

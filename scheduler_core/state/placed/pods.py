@@ -258,7 +258,7 @@ class PodTable:
         return list(self.of(np.flatnonzero(self.leaving[: self.size] & self.alive[: self.size])))
 
     def evicted_for(self) -> dict[str, set[str]]:
-        """Evicted leaving pods (uids), by the names of the preemptor and of its group."""
+        """Evicted leaving pods (uids), by the names of the preemptor and of its group, or by their uids."""
         found: dict[str, set[str]] = {}
         for pod in self.leaving_pods():
             for name in pod.preemptors:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from scheduler_core.config import load_config
 from scheduler_core.controllers.displacement_notices import DisplacementNotices
 from scheduler_core.engine.decisions import Evicted, Rejected
+from scheduler_core.framework.preemption.eligibility import leaving_for
 from scheduler_core.model.writes import Create
-from tests.support.builders import PodBuilder, make_pod, make_quota
+from scheduler_core.state.cluster import ClusterState
+from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, member
 
 CONFIG = """
@@ -20,7 +23,6 @@ profiles:
   pluginConfig: [{{name: CapacityScheduling, args: {{namesInEvents: {names}}}}}]
 """
 TOLD = "which reclaims the min of ElasticQuota a/quota; ElasticQuota b/quota borrows cpu=2"
-FOR_NODE = f"(priority 0) for node n1, {TOLD}"
 
 
 def cluster(names: str, **gangs: int) -> GangScheduler:
@@ -41,22 +43,27 @@ def notes(made: GangScheduler) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("names", "by", "event", "taken"),
+    ("names", "by", "told", "event", "taken"),
     [
-        pytest.param("Pods", "a/secret", "", "b/y", id="pods"),
+        pytest.param("Pods", "a/secret", "(priority 0)", "", "b/y", id="pods"),
         pytest.param(
-            "Quotas", "a/*", f"preempted by a/* (priority 0) for node n1, {TOLD}", "b/*", id="quotas"
+            "Quotas",
+            "a/*",
+            "(uid s, priority 0)",
+            f"preempted by a/* (priority 0) for node n1, {TOLD}",
+            "b/*",
+            id="quotas",
         ),
     ],
 )
-def test_whom_a_reclaim_names(names: str, by: str, event: str, taken: str) -> None:
+def test_whom_a_reclaim_names(names: str, by: str, told: str, event: str, taken: str) -> None:
     made = cluster(names)
     made.put(runs("b/y", "n1").started(950.0), make_pod("a/secret").uid("s").requests(cpu=1))
     decisions = made.step()
     (evicted,) = (item for item in decisions if isinstance(item, Evicted))
     (waits,) = (item for item in decisions if isinstance(item, Rejected))
     assert evicted.event == event
-    assert evicted.message == f"preempted by a/secret {FOR_NODE}"
+    assert evicted.message == f"preempted by {by} {told} for node n1, {TOLD}"
     assert waits.message.endswith(f"preempting 1 pods for node n1 under ElasticQuota a/quota: {taken}")
     assert notes(made) == [f"1 pod (y) with cpu=1 was preempted by {by} (priority 0), {TOLD}"]
 
@@ -65,12 +72,49 @@ def test_a_gang_is_not_named_to_others() -> None:
     made = cluster("Quotas", secret=2)
     made.put(member("s0", "secret"), member("s1", "secret"))
     decisions = made.step()
-    told = {item.event for item in decisions if isinstance(item, Evicted)}
-    assert told
-    assert all(text.startswith("preempted by a/* (priority 0)") for text in told)
+    evictions = [item for item in decisions if isinstance(item, Evicted)]
+    assert evictions
+    assert all(item.event.startswith("preempted by a/* (priority 0)") for item in evictions)
+    assert not any("a/secret" in item.message or "a/s" in item.message for item in evictions)
     said = notes(made)
     assert said
     assert not any("secret" in note or "s0" in note for note in said)
+
+
+@pytest.mark.parametrize(
+    ("group", "reads"),
+    [
+        pytest.param("", ["s"], id="a pod"),
+        pytest.param("secret", ["s", "uid-of-secret"], id="a member of a gang"),
+    ],
+)
+def test_a_new_process_reads_for_whom_a_pod_leaves(group: str, reads: list[str]) -> None:
+    made = cluster("Quotas", **({group: 2} if group else {}))
+    for gang in list(made.state.gangs.gangs.values()):
+        made.state.put_gang(msgspec.structs.replace(gang, uid="uid-of-secret"))
+    made.put(*(waits(uid, group) for uid in (("s", "t") if group else ("s",))))
+    message = next(
+        item.message for item in made.step() if isinstance(item, Evicted) and item.preemptor.uid == "s"
+    )
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": message,
+    }
+    leaves = runs("b/y", "n1").deleting(1.0).status(conditions=[condition])
+    assert leaves.obj().preemptors == reads
+    state = ClusterState()
+    state.put_node(make_node("n1").obj())
+    state.put_pod(leaves.obj())
+    asks = waits("s", group).obj()
+    state.put_pod(asks)
+    assert leaving_for(state, [asks]) == {"y"}
+
+
+def waits(uid: str, group: str) -> PodBuilder:
+    made = make_pod(f"a/secret-{uid}").uid(uid).requests(cpu=1)
+    return made.group(group) if group else made
 
 
 def test_within_a_namespace_everybody_is_named() -> None:
