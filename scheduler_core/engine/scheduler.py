@@ -485,4 +485,6 @@ class Scheduler:
         self.state.reprieve(victim.uid, now)
         self.queue.undone(preemptor.uid, now)
         borrowing = ClusterEvent(EventKind.LOAN, namespace=victim.namespace)
-        self.tell([borrowing, ClusterEvent(EventKind.NOMINATION)], now)
+        # Spread constraints count it again.
+        stays = ClusterEvent(EventKind.POD_UPDATE, pod=victim, old_pod=victim)
+        self.tell([borrowing, ClusterEvent(EventKind.NOMINATION), stays], now)

@@ -168,8 +168,9 @@ class ClusterState:
 
     def _swap(self, placement: Placement, pod: Pod) -> None:
         old, placement.pod = placement.pod, pod
+        ended = bool(self.table.ending[placement.row])
         self.table.refresh(placement.row, pod)
-        self.neighbours.swapped(placement.row, old, pod, placement.slot)
+        self.neighbours.swapped(placement.row, old, pod, placement.slot, ended=ended)
         self.load.swapped(placement)
         self.nodes.pods[placement.slot][pod.uid] = pod
 
@@ -257,7 +258,7 @@ class ClusterState:
         self.table.remove(placement.row)
         self.nominations.release(uid)
         self.gangs.touch(placement.pod)
-        self.neighbours.removed(placement.pod, placement.slot)
+        self.neighbours.removed(placement.row, placement.pod, placement.slot)
         self.load.removed(placement)
         self.ledger.refund(placement.pod.namespace, uid)
         self.quota_dirty.add(placement.pod.namespace)
@@ -283,6 +284,7 @@ class ClusterState:
         placement.rank = int(self.table.rank[placement.row])
         placement.late = bool(self.table.late[placement.row])
         placement.since = float(self.table.since[placement.row])
+        placement.ending = bool(self.table.ending[placement.row])
         self._unplace(uid)
         self.nominations.hold(uid)
         return placement
@@ -297,6 +299,8 @@ class ClusterState:
         self._charge(placement)
         if leaving:
             self.leaves(placement)
+        elif placement.ending:
+            self._put_ending(placement, ending=True)
 
     def mark_leaving(self, uid: str) -> None:
         """The eviction of a pod was decided: it counts until it is gone, but cannot be a victim again."""
@@ -318,16 +322,23 @@ class ClusterState:
         placement = self.placed.get(uid)
         if placement is not None:
             self.departures.forget(uid)
-            self.table.ending[placement.row] = placement.pod.terminating
+            self._put_ending(placement, ending=placement.pod.terminating)
             follow(self, placement, now)
             self.gangs.touch(placement.pod)
 
     def leaves(self, placement: Placement) -> None:
         """Count a placed pod as one that leaves within the limit."""
         row = placement.row
-        self.table.ending[row] = self.table.leaving[row] = True
+        self._put_ending(placement, ending=True)
+        self.table.leaving[row] = True
         self.table.put_late(row, late=False)
         self.ledger.mark_leaving(placement.pod.namespace, placement.pod.uid)
+
+    def _put_ending(self, placement: Placement, *, ending: bool) -> None:
+        """Whether a placed pod is terminating or to be evicted: spread constraints count it no more then."""
+        if self.table.ending[placement.row] != ending:
+            self.table.ending[placement.row] = ending
+            self.neighbours.ends(placement.pod, placement.slot, -1 if ending else 1)
 
     # Other objects
 

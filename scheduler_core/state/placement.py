@@ -13,7 +13,7 @@ class Placement(msgspec.Struct, eq=False):
 
     `row` is its row in the table of placed pods, `vector` its requests, int64 [R] at the time of placing.
     `learned` is when we came to know; `estimated` is the form of the pod that its load was estimated from;
-    `rank`, `late` and `since` are those of the table, while a trial has removed the pod.
+    `rank`, `late`, `since` and `ending` are those of the table, while a trial has removed the pod.
     """
 
     pod: Pod
@@ -26,6 +26,7 @@ class Placement(msgspec.Struct, eq=False):
     rank: int = 0
     late: bool = False
     since: float = 0.0
+    ending: bool = False
 
     @property
     def assumed(self) -> bool:

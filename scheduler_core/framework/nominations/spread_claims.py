@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler_core.arrays.types import Bool, Int32, Int64
+from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.nominations.nominated_counts import PodsAhead, counted_nominees
 from scheduler_core.framework.spread import spread_domains
 from scheduler_core.model.pods.pod import Pod
@@ -44,16 +44,8 @@ def domains_of(state: ClusterState, rule: SpreadRule, pod: Pod) -> Domains:
 
 
 def staying(state: ClusterState, rule: SpreadRule, domains: Domains) -> Int64:
-    """int64 [V + 1]: placed pods that a rule counts, without those whose eviction was decided."""
-    selection, table = rule.selection, state.table
-    sums = state.neighbours.selected(selection, domains).astype(np.int64)
-    leaving = np.flatnonzero(table.leaving[: table.size])
-    if len(leaving):
-        labels = state.neighbours.labels
-        rows = labels.rows(selection.namespaces, selection.selector, live=True, among=leaving)
-        ids = domains.ids[table.slot[rows]]
-        sums -= np.bincount(ids[ids >= 0], minlength=len(sums))
-    return sums
+    """int64 [V + 1]: placed pods that a rule counts. The array is the caller's."""
+    return state.neighbours.selected(rule.selection, domains).astype(np.int64)
 
 
 def lowest(rule: SpreadRule, domains: Domains, sums: Int64) -> int:
@@ -156,13 +148,9 @@ class SpreadClaim:
         self._claimed = claimed
         self._coming = coming
         self._adds = adds
-        self._counted = self._placed().copy()
         self._sums = staying(self._state, self._rule, self.domains)
         self._now = self._places(self._sums, lowest(self._rule, self.domains, self._sums))
         self._end = self._all_fit(self._sums)
-
-    def _placed(self) -> Int32:
-        return self._state.neighbours.selected(self._rule.selection, self.domains)
 
     def _lowest_with_one_more(self, sums: Int64) -> Int64:
         """int64 [V + 1]: the lowest sum with one pod more in each domain."""
@@ -197,9 +185,9 @@ class SpreadClaim:
         It starts after those who go before it, so it takes no place of theirs now; but it may even out itself
         what its victims leave.
         """
-        if not self._adds and np.array_equal(self._placed(), self._counted):
-            return False
         left = staying(self._state, self._rule, self.domains)
+        if not self._adds and np.array_equal(left, self._sums):
+            return False
         sums, domain = left.copy(), self.domains.ids[slot]
         if domain >= 0:
             sums[domain] += self._adds

@@ -434,6 +434,8 @@ def selected(state: ClusterState, among: Bool, selection: Selection) -> Bool:
     if selection.namespaces is not None:
         known = [state.table.namespaces.find(name) for name in selection.namespaces]
         among = among & np.isin(state.table.namespace[: len(among)], known)
+    if selection.live:
+        among = among & ~state.table.ending[: len(among)]
     return where(state, among, selection.takes)
 
 

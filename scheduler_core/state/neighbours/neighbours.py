@@ -36,6 +36,7 @@ class Neighbours:
 
     def __init__(self, nodes: NodeTable, table: PodTable, namespaces: Mapping[str, Namespace]) -> None:
         self._namespaces = namespaces
+        self._table = table
         self.labels = PodLabels(table)
         self._cache = CountCache()
         self._domains = DomainCache(nodes)
@@ -50,26 +51,34 @@ class Neighbours:
         if self.labels.kept:
             self.labels.set(row, pod)
         if self.selections.watched:
-            self.selections.add(pod, slot, 1)
+            self.selections.add(pod, slot, 1, ending=pod.terminating)
         if carries_terms(pod):
             self.affinity.add(pod, slot, 1)
 
-    def removed(self, pod: Pod, slot: int) -> None:
+    def removed(self, row: int, pod: Pod, slot: int) -> None:
         """A pod left its node. Its row must not be alive any more."""
         if self.selections.watched:
-            self.selections.add(pod, slot, -1)
+            self.selections.add(pod, slot, -1, ending=bool(self._table.ending[row]))
         if carries_terms(pod):
             self.affinity.add(pod, slot, -1)
 
-    def swapped(self, row: int, old: Pod, pod: Pod, slot: int) -> None:
-        """A placed pod has a newer form."""
-        if old.labels != pod.labels or old.terminating != pod.terminating:
+    def swapped(self, row: int, old: Pod, pod: Pod, slot: int, *, ended: bool) -> None:
+        """A placed pod has a newer form; `ended`: it was terminating, or to be evicted."""
+        if old.labels != pod.labels:
             if self.labels.kept:
                 self.labels.set(row, pod)
-            self.selections.swap(old, pod, slot)
+            self.selections.add(old, slot, -1, ending=ended)
+            self.selections.add(pod, slot, 1, ending=ended or pod.terminating)
+        elif pod.terminating and not ended:
+            self.selections.ends(pod, slot, -1)
         if old.pod_affinity != pod.pod_affinity or old.pod_anti_affinity != pod.pod_anti_affinity:
             self.affinity.add(old, slot, -1)
             self.affinity.add(pod, slot, 1)
+
+    def ends(self, pod: Pod, slot: int, times: int) -> None:
+        """A pod is to be evicted (-1), or is not any more (1)."""
+        if self.selections.watched:
+            self.selections.ends(pod, slot, times)
 
     def namespaces_changed(self) -> None:
         """A namespace came, went or has other labels."""

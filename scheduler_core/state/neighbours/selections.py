@@ -18,21 +18,24 @@ from scheduler_core.state.placed.pods import PodTable
 
 
 class Selection(NamedTuple):
-    """Placed pods, selected by namespaces (None: all) and labels; `live` leaves out terminating pods."""
+    """Placed pods, selected by namespaces (None: all) and labels.
+
+    `live` leaves out those that are terminating or to be evicted, which the table of placed pods knows.
+    """
 
     namespaces: frozenset[str] | None
     selector: Selector
     live: bool
 
     def takes(self, pod: Pod) -> bool:
-        """Whether a pod belongs to it."""
+        """Whether a pod belongs to it, unless it ends."""
         if self.namespaces is not None and pod.namespace not in self.namespaces:
             return False
-        return not (self.live and pod.terminating) and self.selector.matches(pod.labels)
+        return self.selector.matches(pod.labels)
 
 
 def counted(pod: Pod, constraint: SpreadConstraint) -> Selection:
-    """Placed pods that a constraint counts: of the same namespace, not terminating.
+    """Placed pods that a constraint counts: of the same namespace, not terminating nor to be evicted.
 
     As in kube-scheduler, a selector without requirements counts no pods.
     """
@@ -59,25 +62,21 @@ class Selections:
             self.index.add(watched, selection.namespaces, selection.selector)
         return self._cache.sums(watched, domains)
 
-    def add(self, pod: Pod, slot: int, times: int) -> None:
+    def add(self, pod: Pod, slot: int, times: int, *, ending: bool) -> None:
         """A pod came to a node (1) or left it (-1) while something is watched; its labels are known."""
         self._latest = None
         for watched in self.index.candidates(pod.namespace, pod.labels):
-            if watched.selection.takes(pod):
+            if watched.selection.takes(pod) and not (ending and watched.selection.live):
                 for counts in watched.counts.values():
                     counts.add(slot, times)
 
-    def swap(self, old: Pod, pod: Pod, slot: int) -> None:
-        """A placed pod has a newer form, which may have other labels, or is terminating now."""
-        if old.labels != pod.labels:
-            self.add(old, slot, -1)
-            self.add(pod, slot, 1)
-            return
+    def ends(self, pod: Pod, slot: int, times: int) -> None:
+        """A placed pod is terminating or to be evicted (-1), or is not to be evicted any more (1)."""
         self._latest = None
         for watched in self.index.candidates(pod.namespace, pod.labels):
-            times = watched.selection.takes(pod) - watched.selection.takes(old)
-            for counts in watched.counts.values() if times else ():
-                counts.add(slot, times)
+            if watched.selection.live and watched.selection.takes(pod):
+                for counts in watched.counts.values():
+                    counts.add(slot, times)
 
     def forget_latest(self) -> None:
         """Drop the positions found last: they are not updated while no selection is watched."""

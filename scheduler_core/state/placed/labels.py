@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.growth import longer
 from scheduler_core.arrays.intern import ABSENT, Interner, LabelColumn
 from scheduler_core.arrays.types import Bool, Int32
 from scheduler_core.model.pods.pod import Pod
@@ -25,23 +24,19 @@ _SPARE_VALUES: Final = 1024
 
 class PodLabels:
     """Columns over the rows of a PodTable. A key becomes a column when a selector first names it;
-    nothing is `kept` before the first question.
-
-    `leaving` (bool [capacity]) marks pods with a deletion timestamp. Rows that are not alive in the table
-    hold anything.
+    nothing is `kept` before the first question. Rows that are not alive in the table hold anything.
     """
 
     def __init__(self, table: PodTable) -> None:
         self._table = table
         self._columns: OrderedDict[str, LabelColumn] = OrderedDict()
         self.kept = False
-        self.leaving: Bool = np.zeros(0, dtype=np.bool_)  # [capacity]
+        self._capacity = 0
 
     def set(self, row: int, pod: Pod) -> None:
         """Store the labels of the pod in a row; only while `kept`."""
-        if row >= len(self.leaving):
+        if row >= self._capacity:
             self._grow(len(self._table.alive))
-        self.leaving[row] = pod.terminating
         limit = 2 * self._table.size + _SPARE_VALUES
         worn = None
         for key, column in self._columns.items():
@@ -52,7 +47,7 @@ class PodLabels:
             del self._columns[worn]
 
     def _grow(self, capacity: int) -> None:
-        self.leaving = longer(self.leaving, capacity)
+        self._capacity = capacity
         for column in self._columns.values():
             column.grow(capacity)
 
@@ -61,9 +56,6 @@ class PodLabels:
         if not self.kept:
             self.kept = True
             self._grow(len(self._table.alive))
-            self.leaving[: self._table.size] = [
-                pod is not None and pod.terminating for pod in self._table.pods
-            ]
 
     def column(self, key: str) -> LabelColumn:
         """The column of a label key, made on first use and kept current from then on."""
@@ -72,29 +64,22 @@ class PodLabels:
             self._columns.move_to_end(key)
             return found
         self._keep()
-        made = self._columns[key] = LabelColumn(len(self.leaving))
+        made = self._columns[key] = LabelColumn(self._capacity)
         made.fill(pod.labels.get(key) if pod is not None else None for pod in self._table.pods)
         if len(self._columns) > _MAX_COLUMNS:
             self._columns.popitem(last=False)
         return made
 
-    def rows(
-        self,
-        namespaces: frozenset[str] | None,
-        selector: Selector,
-        *,
-        live: bool,
-        among: Rows | None = None,
-    ) -> Rows:
+    def rows(self, namespaces: frozenset[str] | None, selector: Selector, *, live: bool) -> Rows:
         """Rows of placed pods that a selector matches in some namespaces (None: all), int64 [K] ascending.
 
-        `live` leaves out pods that are being deleted. `among`: only these rows are looked at.
+        `live` leaves out pods that are terminating or to be evicted.
         """
         table = self._table
         self._keep()
         if selector.nothing:
             return np.zeros(0, dtype=np.int64)
-        rows = among
+        rows: Rows | None = None
         # The positive tests leave the fewest rows to look at.
         for requirement in sorted(selector.requirements, key=lambda r: r.operator != IN):
             column = self.column(requirement.key)
@@ -107,7 +92,7 @@ class PodLabels:
         if namespaces is not None:
             keep &= self._within(rows, namespaces)
         if live:
-            keep &= ~self.leaving[rows]
+            keep &= ~table.ending[rows]
         return rows[keep]
 
     def _within(self, rows: Rows, namespaces: frozenset[str]) -> Bool:
@@ -126,8 +111,6 @@ class PodLabels:
         for row, pod in enumerate(self._table.pods):
             if pod is None or not self.kept:
                 continue
-            if bool(self.leaving[row]) != pod.terminating:
-                problems.append(f"pod {pod.key}: its deletion is not what the label columns have")
             for key, column in self._columns.items():
                 found = column.ids[row]
                 value = None if found == ABSENT else column.values.values[found]

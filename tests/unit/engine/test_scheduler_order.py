@@ -307,6 +307,26 @@ def test_an_eviction_that_failed_is_news_for_all_that_waited_for_it() -> None:
     assert not made.state.table.leaving[made.state.placed["v"].row]
 
 
+def test_spread_counts_a_victim_again_whose_eviction_failed() -> None:
+    made = GangScheduler()
+    for number in range(3):
+        node = make_node(f"n{number}").label("kubernetes.io/hostname", f"n{number}").allocatable(cpu=1)
+        made.scheduler.put(node.obj(), made.now)
+    even = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    made.put(*(single(f"w{number}", cpu=0).labels(app="web").on(f"n{number}") for number in range(3)))
+    made.put(*(single(f"t{number}").on(f"n{number}") for number in (1, 2)))
+    made.put(single("w3").labels(app="web").spec(topologySpreadConstraints=[even], preemptionPolicy="Never"))
+    made.state.mark_leaving("w1")
+    assert placed(made.step()) == {}, "n1 is about to have fewer, and is full"
+    made.scheduler.evict_failed(made.state.pods["w1"], made.state.pods["t1"], made.now)
+    assert placed(made.step(60.0)) == {"w3": "n0"}
+
+
 # Outcomes of groups
 
 

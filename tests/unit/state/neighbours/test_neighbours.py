@@ -13,6 +13,7 @@ from scheduler_core.state.neighbours.domains import EACH_NODE, CountCache
 from scheduler_core.state.neighbours.selections import Selection, Selections
 from scheduler_core.state.neighbours.selector_index import NamespacedIndex, SelectorIndex
 from scheduler_core.state.placed.labels import PodLabels
+from scheduler_core.state.trial import Trial
 from tests.support.builders import PodBuilder, make_node, make_pod
 from tests.support.kept import entries
 
@@ -57,6 +58,29 @@ def test_a_pod_on_a_node_that_is_not_known_yet_counts_once_it_is() -> None:
     assert webs_per_zone(state) == [0, 0]
     state.put_node(make_node("later").label(ZONE, "z0").allocatable(cpu="8").obj())
     assert webs_per_zone(state) == [1, 0]
+    assert state.check() == []
+
+
+def test_who_is_to_be_evicted_counts_no_more_until_the_eviction_fails() -> None:
+    state = cluster(2)
+    for number in range(3):
+        state.put_pod(web(number).uid(f"p{number}").on("n0").obj())
+    assert webs_per_zone(state) == [3, 0, 0]
+    state.mark_leaving("p0")
+    assert webs_per_zone(state) == [2, 0, 0]
+    state.put_pod(web(0).uid("p0").on("n0").deleting(0).obj())
+    assert webs_per_zone(state) == [2, 0, 0], "its deletion is seen, and says nothing new"
+    state.mark_leaving("p1")
+    state.put_pod(web(1).uid("p1").labels(app="other").on("n0").obj())
+    state.put_pod(web(1).uid("p1").labels(app="web").on("n0").obj())
+    assert webs_per_zone(state) == [1, 0, 0], "whatever its labels become meanwhile"
+    with Trial(state, 0.0) as trial:
+        trial.remove_placed("p1")
+        trial.remove_placed("p2")
+        assert webs_per_zone(state) == [0, 0, 0]
+    assert webs_per_zone(state) == [1, 0, 0], "a trial leaves no trace"
+    state.reprieve("p1")
+    assert webs_per_zone(state) == [2, 0, 0]
     assert state.check() == []
 
 
