@@ -111,6 +111,11 @@ def history_payload(raw: Raw) -> Payload:
     return Payload((wire.data or {}).get(TEXT_KEY, ""), (wire.binary_data or {}).get(BINARY_KEY, ""))
 
 
+def data_of(raw: Raw) -> Mapping[str, str]:
+    """The texts of a ConfigMap by key. Raises ModelError."""
+    return decode(raw, _DataWire, "ConfigMap").data or {}
+
+
 def parse_config_map(
     raw: Raw, history_namespace: str = "", topologies: Container[str] | None = None
 ) -> ConfigMap:
@@ -137,7 +142,7 @@ def parse_config_map(
     )
     if reader is None or (role == TOPOLOGY and topologies is not None and found.namespace not in topologies):
         return found
-    data = decode(raw, _DataWire, "ConfigMap").data or {}
+    data = data_of(raw)
     kept = _kept(data) if role == GROUP else {}
     try:
         content = reader.read(meta, data)

@@ -13,7 +13,7 @@ from kubectl_plugin.cluster.reading import kind_name
 from kubectl_plugin.cluster.reflectors import Reflectors
 from kubectl_plugin.console.cluster.feeds import Feed, blind, feeds, unread, unread_limits
 from kubectl_plugin.console.cluster.live_cluster import LiveCluster
-from kubectl_plugin.live.configuration import config_of_cluster, config_of_file
+from kubectl_plugin.live.configuration import config_of_cluster, config_of_file, topology_namespaces
 from scheduler_core.engine.profile_settings import wants_composites
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
@@ -33,6 +33,7 @@ class ClusterWatch:
         effective = config_of_file(config) if config else config_of_cluster(client)
         # The scheduler keeps its history where it keeps its lease.
         self.history_namespace = effective.config.leader_election.resource_namespace
+        self._topologies = topology_namespaces(effective.config)
         self.cluster = LiveCluster(effective.config, time.time())
         self.feeds: list[Feed] = []
         # The feeds by the plural name of their kind.
@@ -45,7 +46,7 @@ class ClusterWatch:
     def start(self) -> None:
         """Begin to watch. Raises the ApiError tree where the server cannot be asked for the first list."""
         composites = wants_composites(self.cluster.simulation.scheduler.profiles)
-        self.feeds = feeds(self.client, self.namespace, composites=composites)
+        self.feeds = feeds(self.client, self.namespace, composites=composites, topologies=self._topologies)
         for feed in self.feeds:
             self._of.setdefault(feed.resource.plural, []).append(feed)
         self.cluster.view.unread = unread_limits(self.lists)

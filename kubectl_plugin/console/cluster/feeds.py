@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import msgspec
 
 from kubectl_plugin.cluster.reading import ListClient, ListScope, kind_name, kind_outside
+from kubectl_plugin.console.cluster.config_maps import read_config_map
 from kubectl_plugin.console.cluster.packed import ObjectPacker
 from kubectl_plugin.live.lists import BESIDE
 from kubectl_plugin.live.run_times import finished_pod, job_times
 from scheduler_core.kube.errors import Forbidden, NotFound
-from scheduler_core.model.config_map import parse_config_map
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
     ELASTIC_QUOTAS,
@@ -64,12 +64,15 @@ class Feed(msgspec.Struct, frozen=True):
         return kind_outside(self.resource, self.scope.namespace) if self.scope.namespace else ""
 
 
-def feeds(client: ListClient, namespace: str, *, composites: bool) -> list[Feed]:
+def feeds(
+    client: ListClient, namespace: str, *, composites: bool, topologies: Container[str] | None = None
+) -> list[Feed]:
     """The feeds of all kinds, each as wide as the user may list it: the cluster, else `namespace`.
 
-    A kind that the server does not serve may come later, and has a feed. Raises the ApiError tree.
+    `topologies`: see `wanted_feeds`. A kind that the server does not serve may come later, and has a feed.
+    Raises the ApiError tree.
     """
-    wanted = list(wanted_feeds(composites=composites))
+    wanted = list(wanted_feeds(composites=composites, topologies=topologies))
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(lambda feed: _widest(client, feed, namespace), wanted))
 
@@ -97,12 +100,15 @@ def unread_limits(lists: Callable[[str], bool]) -> frozenset[str]:
     )
 
 
-def wanted_feeds(*, composites: bool) -> Iterator[Feed]:
-    """The feeds of all kinds in the whole cluster. `composites`: CompositePodGroups, too."""
+def wanted_feeds(*, composites: bool, topologies: Container[str] | None = None) -> Iterator[Feed]:
+    """The feeds of all kinds in the whole cluster. `composites`: CompositePodGroups, too.
+
+    `topologies`: the namespaces whose topologies are read, None for all.
+    """
     for resource, parse in (*WATCHED, *([COMPOSITES] if composites else [])):
         if resource == CONFIG_MAPS:
             for label in (SAKKARA_GROUP_LABEL, SAKKARA_TOPOLOGY_LABEL):
-                yield Feed(label, resource, _read(resource, parse_config_map), ListScope(labels=label))
+                yield Feed(label, resource, _config_maps(topologies), ListScope(labels=label))
         elif resource == PODS:
             yield Feed(PODS.plural, PODS, _pods(), ListScope())
         else:
@@ -141,6 +147,10 @@ def _read(resource: Resource, parse: Callable[..., Any]) -> Callable[..., Seen]:
         return Seen(parse(raw, version) if resource == NATIVE_POD_GROUPS else parse(raw), stored)
 
     return read
+
+
+def _config_maps(topologies: Container[str] | None) -> Callable[..., Seen]:
+    return lambda raw: Seen(*read_config_map(raw, topologies))
 
 
 def _pods() -> Callable[..., Seen]:
