@@ -45,6 +45,7 @@ class Refusal(msgspec.Struct, frozen=True):
     `used` counts running pods, `nominated` pods that have preempted others and wait for their node, `held`
     what the quota holds for waiting groups; `holder` names the first of these and the end of its hold.
     `group` is the QuotaGroup whose max refuses, or the first one that keeps back a part of its min (`kept`).
+    `until_later`: quotas admit the pod beside what runs, and nominated pods that wait need that afterwards.
     """
 
     quota: str
@@ -58,6 +59,7 @@ class Refusal(msgspec.Struct, frozen=True):
     holder: str = ""
     group: str = ""
     kept: int = 0
+    until_later: bool = False
 
     def __str__(self) -> str:
         def text(value: int) -> str:

@@ -20,5 +20,10 @@ def test_two_nominations_do_not_follow_each_other_without_end() -> None:
     assert list(History(24592).play()) == []
 
 
+def test_a_borrower_that_only_the_sum_of_min_keeps_back_later_learns_that_others_use_less() -> None:
+    """The numbers of its refusal were those of its QuotaGroup, and a pod beyond that group was lost."""
+    assert list(History(42283, trees=True, moving=True).play()) == []
+
+
 def test_who_waits_learns_that_a_pod_that_was_deleted_before_ends_sooner() -> None:
     assert list(History(34823, trees=True, moving=True).play()) == []

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.nominations.nominated_sums import (
@@ -101,9 +102,10 @@ def refusal_of_charge(
     now = _refusal(state, pod, charge, beyond_max=beyond_max, without_waiting=True)
     if now is not None:
         return now
-    if _refusal(state, pod, charge, after_leaving=True, beyond_max=beyond_max, in_order=True) is not None:
-        return refusal
-    return refusal if delays_by_quota(state, pod, charge) else None
+    later = _refusal(state, pod, charge, after_leaving=True, beyond_max=beyond_max, in_order=True)
+    if later is None and not delays_by_quota(state, pod, charge):
+        return None
+    return structs.replace(refusal, until_later=True)
 
 
 def _refusal(
@@ -146,6 +148,9 @@ def beside_own_quota(state: ClusterState, pod: Pod, refusal: Refusal) -> set[str
             found.add(_OF_RULE[further.rule])
     if GROUP_MAX in found and may_evict_its_own(state, pod):
         found.add(SUM_OF_MIN)
+    if refusal.until_later:
+        # What refuses it, or those who wait, once others are gone need not be what the numbers are about.
+        found |= {GROUP_MAX, SUM_OF_MIN}
     if may_reclaim(state, pod):
         found.add(RECLAIM)
     elif state.ledger.borrowing.fair_moves:

@@ -156,3 +156,22 @@ def test_a_claim_that_may_start_goes_before_an_older_pod_that_would_borrow() -> 
     assert placed(made.step(LATER)) == {"claims": "n0"}
     made.scheduler.remove(borrower("y").obj(), made.now)
     assert placed(made.step(LATER)).keys() == {"older"}
+
+
+def test_who_waits_for_later_learns_that_a_limit_which_its_numbers_are_not_about_has_room() -> None:
+    """Its max has room now and later. Later the sum of min has none, until a pod of another quota ends."""
+    made = GangScheduler([20])
+    for quota in (make_quota("a/q").min(cpu=0).max(cpu=4), make_quota("d/q").min(cpu=7).max(cpu=7)):
+        made.scheduler.put(quota.obj(), made.now)
+    other = make_pod("d/other").uid("other").requests(cpu=2).on("n0")
+    victim = make_pod("a/victim").uid("victim").requests(cpu=2).on("n0")
+    made.put(other, make_pod("d/stays").uid("stays").requests(cpu=2).on("n0"), victim)
+    made.put(make_pod("a/first").uid("first").requests(cpu=3).priority(5))
+    made.put(make_pod("a/second").uid("second").requests(cpu=1))
+    decisions = made.step()
+    assert (evicted(decisions), placed(decisions)) == ({"victim"}, {})
+    assert "exceeds max=4" in rejected(decisions)["second"].message
+    made.put(ending(victim, made.now + 30, 30))
+    assert placed(made.step(60.0)) == {}
+    made.scheduler.remove(other.obj(), made.now)
+    assert placed(made.step()) == {"second": "n0"}
