@@ -35,6 +35,7 @@ from webhook.http.deadline import BoundedSession
 from webhook.http.health import Lifecycle, health_server
 from webhook.http.server import WebhookServer
 from webhook.metrics import WebhookMetrics
+from webhook.owner_gangs.automatic_groups import AutomaticGroups
 from webhook.owner_gangs.finder import GangFinder
 from webhook.owner_gangs.groups import GangGroups
 from webhook.owner_gangs.made_groups import MadeGroups
@@ -156,10 +157,13 @@ class WebhookOptions:
 
 
 class GangParts(NamedTuple):
-    """What makes gangs: for reviews, of stored pods, in rounds; and the watch of the stored pods."""
+    """What makes gangs: for reviews, of stored pods, in rounds, with what these know; and the watch of the
+    stored pods.
+    """
 
     reviews: GangGroups
     stored: StoredGangs
+    automatic: AutomaticGroups
     upkeep: GangUpkeep
     watch: Reflector
 
@@ -216,7 +220,7 @@ class RunningWebhook:
             auditor = Auditor(client, look, self.metrics.registry, mend=mend)
             source = self._options.certificates
             rotation = source.rotation(client, self._options.hosts, self.metrics)
-            watched = [self._reflector(client, *kind, cache.sink) for kind in WATCHED]
+            watched = self._watched(client, gangs.automatic)
             freshness = Freshness(lambda: {one.resource.plural: one.staleness() for one in watched})
             app = create_app(dispatcher, self.metrics, self._lifecycle, freshness, self._options.clients)
             address = (self._options.host, self._options.port)
@@ -256,17 +260,25 @@ class RunningWebhook:
                 if keeper is not None:
                     keeper.join(STOP_SECONDS)
 
+    def _watched(self, client: Client, groups: AutomaticGroups) -> list[Reflector]:
+        """The watches of what reviews need, and rounds of gangs."""
+
+        def sink(event: Event) -> None:
+            self._cache.sink(event)
+            groups.sink(event)
+
+        return [self._reflector(client, *kind, sink) for kind in WATCHED]
+
     def _gang_parts(self, client: Client, direct: Client, owners: OwnerCache) -> GangParts:
         """The parts that make gangs; no review waits for `client`."""
         finder, lasting = self._finder(direct, owners), self._finder(client, owners)
         made = MadeGroups(direct, finder, self._cache.reservations)
-        members = StoredPods()
+        members, automatic = StoredPods(), AutomaticGroups()
         return GangParts(
             GangGroups(made, finder),
             StoredGangs(client, lasting, made, members, self._asks_for_gangs),
-            GangUpkeep(
-                client, lasting, self._cache.has_automatic_gangs, self._asks_for_gangs, made.take_changed
-            ),
+            automatic,
+            GangUpkeep(client, lasting, automatic, self._asks_for_gangs, made.take_changed),
             self._reflector(client, PODS, stored_pod_parser(lasting), members.sink, labels=MARKED),
         )
 

@@ -29,7 +29,7 @@ def text() -> str:
     rules: list[dict[str, Any]] = [
         {"apiGroups": [group], "resources": sorted(names), "verbs": ["get"]} for group, names in kinds.items()
     ]
-    verbs = ["get", "list", "create", "patch", "delete"]
+    verbs = ["get", "create", "patch", "delete"]
     rules.append({"apiGroups": [POD_GROUPS.group], "resources": [POD_GROUPS.plural], "verbs": verbs})
     return HEADER + yaml.safe_dump({"rules": rules}, sort_keys=False, width=110)
 

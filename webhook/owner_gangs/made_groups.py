@@ -17,7 +17,7 @@ import msgspec
 from scheduler_core.decoding import decode_deep, decoder
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import AlreadyExists, Conflict, NotFound
-from scheduler_core.model.groups.pod_group import MOST_SOURCE, OWNER, PodGroup
+from scheduler_core.model.groups.pod_group import MOST_OWNERS, MOST_SOURCE, OWNER, PodGroup
 from scheduler_core.model.kinds import POD_GROUPS, PODS
 from scheduler_core.model.meta import ApiObject, OwnerReference
 from scheduler_core.model.names import GANG_AUTO, GANG_LABEL, GANG_SOURCE_ANNOTATION
@@ -30,7 +30,6 @@ from webhook.view.owners import is_possible
 MOST_OF_A_NAMESPACE: Final = 2_000
 # How far the watch may be behind; what it does not show after this time was deleted.
 WATCH_SECONDS: Final = 2.0
-MOST_OWNERS: Final = 16
 _ATTEMPTS: Final = 3
 
 

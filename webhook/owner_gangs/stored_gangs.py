@@ -27,11 +27,12 @@ from scheduler_core.kube.errors import (
     decode_answer,
 )
 from scheduler_core.kube.paths import resource_path
+from scheduler_core.model.groups.pod_group import MOST_OWNERS
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.meta import ApiObject, OwnerReference
 from webhook.owner_gangs.finder import MANY, GangFinder
 from webhook.owner_gangs.gang import GangUndecided
-from webhook.owner_gangs.made_groups import MOST_OWNERS, MadeGroups, in_one_line, refused
+from webhook.owner_gangs.made_groups import MadeGroups, in_one_line, refused
 from webhook.owner_gangs.stored_pods import GroupKey, GroupPods, StoredPod, StoredPods
 from webhook.view.audit import AuditFinding, round_robin
 

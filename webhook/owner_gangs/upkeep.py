@@ -18,11 +18,10 @@ from scheduler_core.kube.errors import (
     Unreachable,
 )
 from scheduler_core.model.kinds import POD_GROUPS
-from scheduler_core.model.names import GANG_AUTO, GANG_LABEL
 from scheduler_core.model.writes import Delete
+from webhook.owner_gangs.automatic_groups import AutomaticGroups
 from webhook.owner_gangs.finder import GangFinder
-from webhook.owner_gangs.made_groups import StoredGroup, in_one_line, read_group, write_minimum
-from webhook.view.audit import round_robin
+from webhook.owner_gangs.made_groups import StoredGroup, in_one_line, write_minimum
 
 MOST_A_ROUND: Final = 100
 # A round shares its thread with the audit, and the processor with reviews; owners may be large.
@@ -34,8 +33,9 @@ log = logging.getLogger("muster.webhook")
 class GangUpkeep:
     """Follows owners that were scaled, and removes groups whose owner is gone, where no collector does.
 
-    `used` says whether any namespace asks for gangs from owners; without one a round sends no request. Groups
-    of namespaces that do not ask (`asks`) stay as they are: a policy of the chart refuses to change them.
+    `groups` are those that the watch shows; so a round costs what it compares, not a list of all. Groups of
+    namespaces that do not ask for gangs (`asks`) stay as they are: a policy of the chart refuses to change
+    them.
     `take_changed` gives the keys of groups of which reviews saw another minimum: they go first.
     """
 
@@ -43,41 +43,31 @@ class GangUpkeep:
         self,
         client: Client,
         finder: GangFinder,
-        used: Callable[[], bool],
+        groups: AutomaticGroups,
         asks: Callable[[str], bool],
         take_changed: Callable[[], set[str]] = set,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._finder = finder
-        self._used = used
+        self._groups = groups
         self._asks = asks
         self._take_changed = take_changed
         self._monotonic = monotonic
-        self._rounds = 0
-        self._looked: dict[str, int] = {}
 
     def round(self) -> None:
-        """Compare at most MOST_A_ROUND groups with their owners, for ROUND_SECONDS: those first that a review
-        named, then those that were compared longest ago, the namespaces in turn.
+        """Compare at most MOST_A_ROUND groups with their owners, for ROUND_SECONDS, the namespaces in turn:
+        of each those first that a review named, then those that were compared longest ago.
 
         A group whose owner cannot be read must not block others. Raises ApiError for a server that fails.
         """
-        if not self._used():
-            return
-        selector = f"{GANG_LABEL}={GANG_AUTO}"
-        stored = map(read_group, self._client.list_raw(POD_GROUPS, label_selector=selector))
-        groups = [group for group in stored if self._asks(group.namespace)]
-        self._looked = {group.key: self._looked.get(group.key, 0) for group in groups}
-        self._rounds += 1
-        changed = self._take_changed()
-        groups.sort(key=lambda group: (group.key not in changed, self._looked[group.key]))
+        self._groups.put_first(self._take_changed())
+        turn = self._groups.turn(self._asks)
         end = self._monotonic() + ROUND_SECONDS
         refused: list[str] = []
-        for group in round_robin(groups, lambda group: group.namespace)[:MOST_A_ROUND]:
-            if self._monotonic() >= end:
+        for _ in range(MOST_A_ROUND):
+            if self._monotonic() >= end or (group := turn.next()) is None:
                 break
-            self._looked[group.key] = self._rounds
             try:
                 self._follow(group)
             except (Unreachable, ServerError, TooManyRequests, Unauthorized):
@@ -107,7 +97,10 @@ class GangUpkeep:
 
     def _remove(self, group: StoredGroup) -> None:
         try:
-            self._client.delete(Delete(POD_GROUPS, group.namespace, group.name, uid=group.uid))
+            # On this version: the watch may not show yet that it got another owner.
+            self._client.delete(
+                Delete(POD_GROUPS, group.namespace, group.name, uid=group.uid, resource_version=group.version)
+            )
         except (Conflict, NotFound):
             return
         log.info("PodGroup %s: its owner is gone", group.key)

@@ -32,7 +32,6 @@ from scheduler_core.model.kinds import (
     RESOURCE_QUOTAS,
     Resource,
 )
-from scheduler_core.model.names import GANG_AUTO, GANG_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.node import Node, parse_node
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
@@ -201,11 +200,6 @@ class Cache:
     def namespace(self, name: str) -> Namespace | None:
         """A namespace, or None where it is not known (yet)."""
         return self._namespaces.get(name)
-
-    def has_automatic_gangs(self) -> bool:
-        """Whether any namespace asks for gangs from owners."""
-        with self.lock:
-            return any(home.labels.get(GANG_LABEL) == GANG_AUTO for home in self._namespaces.values())
 
     def has_quota(self, namespace: str) -> bool:
         """Whether the namespace has an ElasticQuota, including one that the watch has not shown yet."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import POD_GROUPS
-from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
+from scheduler_core.model.meta import MAX_NAME, ApiObject, NamespacedObject, OwnerReference, Raw, parse
 from scheduler_core.model.names import (
     GANG_AUTO,
     GANG_LABEL,
@@ -24,6 +25,7 @@ SUCCEEDED = "Succeeded"
 OWNER = "Owner"
 # Of what users may write there.
 MOST_SOURCE = 512
+MOST_OWNERS = 16
 
 
 class PolicyWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -58,7 +60,8 @@ class PodGroup(NamespacedObject, frozen=True, eq=False):
 
     `succeeded` says that its status calls it ended for good. `policy` is None where its pods are managed by
     who made them. `follows_owner` says that its minimum may change, `automatic` that the webhook made it, and
-    `source` for what kind of owner.
+    `source` for what kind of owner; `owners` are kept of such a group only, and `ending` says that its
+    deletion was requested.
     `fractional` are the fields with fractions of what is counted, with their texts; they are rounded up.
     """
 
@@ -72,6 +75,8 @@ class PodGroup(NamespacedObject, frozen=True, eq=False):
     follows_owner: bool = False
     automatic: bool = False
     source: str = ""
+    owners: tuple[OwnerReference, ...] = ()
+    ending: bool = False
     fractional: tuple[tuple[str, str], ...] = ()
 
 
@@ -86,8 +91,19 @@ def _total(raw: Mapping[str, Any] | None) -> dict[str, int]:
     return parse_resource_list(raw, path)
 
 
+def _owners(references: tuple[OwnerReference, ...] | None) -> tuple[OwnerReference, ...]:
+    """The owners that are kept: those with texts that an owner can have."""
+    short = (
+        owner
+        for owner in references or ()
+        if max(map(len, (owner.kind, owner.name, owner.uid, owner.api_version))) <= MAX_NAME
+    )
+    return tuple(islice(short, MOST_OWNERS))
+
+
 def _group_from(wire: _PodGroupWire) -> PodGroup:
     meta, spec = wire.metadata, wire.spec
+    automatic = (meta.labels or {}).get(GANG_LABEL) == GANG_AUTO
     if spec.min_members is None:
         raise ModelError("spec.minMembers", "must be given: how many pods start together")
     if spec.min_members < 1:
@@ -106,8 +122,10 @@ def _group_from(wire: _PodGroupWire) -> PodGroup:
         succeeded=wire.status is not None and wire.status.phase == SUCCEEDED,
         policy=spec.policy,
         follows_owner=spec.min_members_from == OWNER,
-        automatic=(meta.labels or {}).get(GANG_LABEL) == GANG_AUTO,
+        automatic=automatic,
         source=(meta.annotations or {}).get(GANG_SOURCE_ANNOTATION, "")[:MOST_SOURCE],
+        owners=_owners(meta.owner_references) if automatic else (),
+        ending=meta.deletion_timestamp is not None,
         fractional=fractions(spec.total_resources, "spec.totalResources"),
     )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+from scheduler_core.decoding import shallow
 from scheduler_core.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, ServerError
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.groups.pod_group import PodGroup, parse_pod_group
-from scheduler_core.model.kinds import PODS, Resource
+from scheduler_core.model.kinds import POD_GROUPS, PODS, Resource
 from scheduler_core.model.writes import Create, Delete, Patch
 from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, namespace, patch_of, pod, synced
+from webhook.owner_gangs.automatic_groups import AutomaticGroups
 from webhook.owner_gangs.finder import GangFinder
 from webhook.owner_gangs.groups import GangGroups
 from webhook.owner_gangs.made_groups import MadeGroups
@@ -84,13 +86,16 @@ class Store:
 
     def delete(self, write: Delete) -> bytes:
         self._call(f"delete {write.name}")
-        assert write.uid == self.objects["PodGroup", write.name]["metadata"]["uid"]
+        stored = self.objects["PodGroup", write.name]["metadata"]
+        assert write.uid == stored["uid"]
+        if write.resource_version not in ("", stored["resourceVersion"]):
+            raise Conflict(409, "Conflict", write.name)
         del self.objects["PodGroup", write.name]
         return b""
 
-    def list_raw(self, resource: Resource, *, label_selector: str) -> list[bytes]:
-        self._call(f"list {label_selector}")
-        return [json.dumps(one).encode() for one in self._automatic()]
+    def watched(self) -> dict[str, bytes]:
+        """The automatic groups that a watch shows which is not behind, by namespace and name."""
+        return {_key(one): json.dumps(one).encode() for one in self._automatic()}
 
     def _automatic(self) -> list[Obj]:
         return [
@@ -210,13 +215,39 @@ def refusal(hook: ReviewDispatcher, new: Obj) -> tuple[int, str]:
     return response["status"]["code"], response["status"]["message"]
 
 
-def upkeep(
-    store: Store, *, used: bool = True, asks: bool = True, clock: Any = None, take_changed: Any = set
-) -> GangUpkeep:
-    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
-    return GangUpkeep(
-        cast(Any, store), finder, lambda: used, lambda _: asks, take_changed, clock or (lambda: 0.0)
-    )
+def _key(group: Obj) -> str:
+    return f"{group['metadata'].get('namespace', 'a')}/{group['metadata']['name']}"
+
+
+class Upkeep:
+    """The rounds of a webhook whose watch is behind only where a test says so."""
+
+    def __init__(self, store: Store, asks: bool, clock: Any, take_changed: Any) -> None:
+        self._store, self._groups = store, AutomaticGroups()
+        self._shown: dict[str, bytes] = {}
+        finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
+        self._rounds = GangUpkeep(
+            cast(Any, store), finder, self._groups, lambda _: asks, take_changed, clock or (lambda: 0.0)
+        )
+
+    def show(self) -> None:
+        """The watch shows what changed since."""
+        now = self._store.watched()
+        for key in self._shown.keys() - now.keys():
+            self._groups.sink(Event("DELETED", POD_GROUPS, key))
+        for key, raw in now.items():
+            if self._shown.get(key) != raw:
+                self._groups.sink(Event("MODIFIED", POD_GROUPS, key, "", parse_pod_group(shallow(raw))))
+        self._shown = now
+
+    def round(self, *, behind: bool = False) -> None:
+        if not behind:
+            self.show()
+        self._rounds.round()
+
+
+def upkeep(store: Store, *, asks: bool = True, clock: Any = None, take_changed: Any = set) -> Upkeep:
+    return Upkeep(store, asks, clock, take_changed)
 
 
 JOB = owner("Job", "j", indexed(4))

@@ -98,9 +98,8 @@ def deep(*objects: Obj) -> Store:
         def get(self, resource: Resource, namespace: str, name: str) -> bytes:
             return super().get(resource, namespace, name).replace(mark, nested)
 
-        def list_raw(self, resource: Resource, *, label_selector: str) -> list[bytes]:
-            found = super().list_raw(resource, label_selector=label_selector)
-            return [raw.replace(mark, nested) for raw in found]
+        def watched(self) -> dict[str, bytes]:
+            return {key: raw.replace(mark, nested) for key, raw in super().watched().items()}
 
     marked = [{**one, "metadata": {**one["metadata"], "managedFields": ["MARK"]}} for one in objects]
     return Deep(*marked)

@@ -375,9 +375,33 @@ def test_upkeep_keeps_groups_while_the_kind_of_their_owner_is_not_served() -> No
     assert made(store) == {}
 
 
-def test_upkeep_without_a_labelled_namespace_sends_nothing() -> None:
+def test_upkeep_asks_for_the_owners_that_it_compares_and_for_nothing_else() -> None:
+    """The watch shows the groups, also those of an earlier process: no round lists all of them."""
+    store = Store(owner("Job", "j", indexed(4)))
+    joined(service(store), of(reference("Job", "j")))
+    rounds = upkeep(store)
+    store.calls.clear()
+    rounds.round()
+    assert store.calls == ["get Job j"]
+
+
+def test_upkeep_whose_watch_is_behind_changes_nothing_that_it_has_not_seen() -> None:
+    store = Store(owner("Job", "j", indexed(4)))
+    joined(service(store), of(reference("Job", "j")))
+    rounds = upkeep(store)
+    rounds.round()
+    stored = store.objects["PodGroup", "job-j"]
+    stored["metadata"] |= {"resourceVersion": "2", "ownerReferences": [reference("Job", "new")]}
+    store.objects["Job", "j"]["spec"] = indexed(8)
+    rounds.round(behind=True)
+    del store.objects["Job", "j"]
+    rounds.round(behind=True)
+    assert made(store) == {"job-j": 4}
+
+
+def test_upkeep_without_groups_sends_nothing() -> None:
     store = Store(JOB)
-    upkeep(store, used=False).round()
+    upkeep(store).round()
     assert store.calls == []
 
 
