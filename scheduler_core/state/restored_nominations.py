@@ -90,9 +90,12 @@ class RestoredNominations:
         return {item.node for item in items}
 
     def release(self, group: str) -> None:
-        """Once a gang has started, each nominated member waits for its own victims with its own rights."""
+        """Once a gang has started, each nominated member waits for its own victims with its own rights.
+
+        Members of native groups are tried together after the start, too.
+        """
         nominated = list(self._nominations.waiting(lambda rights: rights.group == group))
-        if nominated and self._has_started(group):
+        if nominated and self._is_tried_singly(group):
             self._release(nominated, self._table.evicted_for())
 
     def _release(self, nominated: Iterable[Nomination], victims: Mapping[str, set[str]]) -> None:
@@ -100,15 +103,16 @@ class RestoredNominations:
             names = (item.pod.key, item.pod.uid)
             self._renew(item, _NOBODY.union(*(victims.get(name, _NOBODY) for name in names)))
 
-    def _has_started(self, group: str) -> bool:
+    def _is_tried_singly(self, group: str) -> bool:
         gang = self._gangs.gangs.get(group)
-        return gang is not None and missing(gang, self._gangs.census(group, self._placed)) == 0
+        if gang is None or gang.ref.native:
+            return False
+        return missing(gang, self._gangs.census(group, self._placed)) == 0
 
     def _resolve_group(self, group: str, victims: Mapping[str, set[str]]) -> None:
         members = self._gangs.members_of_unit(group)
         nominated = [item for uid in members if (item := self._nominations.get(uid)) is not None]
-        if self._has_started(group) and not self._gangs.gangs[group].ref.native:
-            # Members of native groups are tried together after the start, too.
+        if self._is_tried_singly(group):
             self._release(nominated, victims)
             return
         waiting = {name for pod in members.values() for name in (pod.key, pod.uid, str(group_of(pod)))}

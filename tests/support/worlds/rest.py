@@ -95,7 +95,8 @@ def fresh_scheduler(
     """A scheduler that was just started, told parsed objects kind by kind in any order.
 
     Its nodes stand in the columns in which those of the state `like` are, if one is given: of nodes with
-    equal scores their order chooses.
+    equal scores their order chooses. It then knows of each group, too, whether others were evicted for its
+    nodes. Once the victims are gone, only PodGroups of incubator.scheduling.k8s.io tell that.
     """
     dice = random.Random(seed)
     by_kind: dict[str, list[Any]] = {}
@@ -107,6 +108,8 @@ def fresh_scheduler(
     scheduler = Scheduler(ClusterState(), profiles, initial_backoff=0.0, max_backoff=0.0, clock=TickClock())
     if like is not None:
         _put_nodes_like(scheduler, like, known, now)
+        evicted = {item.group for item in like.nominations.waiting(lambda rights: not rights.kept)}
+        vars(scheduler.state.gangs.kept_nodes)["evicted_before"] = evicted.__contains__
     for objects in kinds:
         for obj in objects:
             scheduler.put(obj, now)
