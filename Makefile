@@ -15,8 +15,8 @@ BUILDER ?= docker build
 LOCK := build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe
 HOW := -q --dist loadfile --no-loadscope-reorder
-# Two workers for tests that compute, four for tests that wait (tests/support/pools.py).
-POOLS := --tx '2*popen//pool=computing' --tx '4*popen//pool=waiting'
+# Two workers for tests that compute, three for tests that wait (tests/support/pools.py).
+POOLS := --tx '2*popen//pool=computing' --tx '3*popen//pool=waiting'
 PYTEST := $(BIN)/python -m pytest $(HOW)
 # For tests of real servers, clients and clocks: few failures get a second attempt, which is told; none at night.
 TWICE := $(BIN)/python -m tests.tools.attempts $(HOW)

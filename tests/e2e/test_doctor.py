@@ -18,7 +18,7 @@ from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.stack import started
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.told_by("tests/e2e/test_kubectl_plugin.py")]
 BIN = Path(sys.executable).parent
 SECONDS = 60
 WAIT = 60.0
@@ -116,7 +116,6 @@ def test_a_loan_and_its_reclaim_in_a_healthy_installation(
         assert checks["answer"]["summary"] == "the webhook refused an illegal ElasticQuota in a dry run"
 
 
-@pytest.mark.smoke
 def test_what_is_derived_is_repaired_and_nothing_else(cluster: Cluster, kubectl: Path) -> None:
     """A server without scheduler and webhook, whose quota says what nobody uses."""
     run = runner(kubectl, cluster.kubeconfig)

@@ -17,7 +17,7 @@ from tests.support.faults.proxy import Proxy
 from tests.support.faults.rules import Call, Matches, Rule
 from tests.tools.build import have
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.told_by("tests/e2e/console/test_ui.py")]
 OWN = "team-a"
 PAGES = ("/now", "/lending", "/queue", "/gangs", "/topology", "/what-if")
 
@@ -37,7 +37,6 @@ def pods(call: Call) -> bool:
     return call.path.endswith("/pods")
 
 
-@pytest.mark.smoke("of any namespace")
 @pytest.mark.parametrize(
     ("denied", "counted"),
     [(pods, set()), (pods_of_others, {OWN})],

@@ -16,7 +16,7 @@ from tests.support.console_session import local_console
 from tests.support.eventually import eventually
 from tests.tools.build import have
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.told_by("tests/e2e/console/test_ui.py")]
 KIND = "elasticquotas.scheduling.x-k8s.io"
 MISSING = f"The server does not have {KIND}: is Muster installed?"
 # The console asks again within half a minute.

@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 # Of 10,000 that Go's decoder takes. The sandbox is written in Python.
 REAL_LEVELS, SANDBOX_LEVELS = 9_000, 500
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.told_by("tests/e2e/sandbox/test_fat_objects.py")]
 
 
 def create_deep_pod(cluster: Cluster, namespace: str, name: str) -> None:

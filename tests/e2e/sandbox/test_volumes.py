@@ -20,6 +20,8 @@ from tests.support.clusters.scheduler import (
 )
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.told_by("tests/e2e/sandbox/test_workloads.py")
+
 WAIT = 40.0
 ZONE = "topology.kubernetes.io/zone"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -121,7 +123,6 @@ def test_a_pod_follows_its_bound_claim(cluster: Cluster, running: SchedulerProce
     assert storage.await_node("free") == "near"
 
 
-@pytest.mark.smoke
 def test_a_claim_that_waits_for_its_consumer_gets_the_volume_of_the_pods_node(
     cluster: Cluster, running: SchedulerProcess
 ) -> None:

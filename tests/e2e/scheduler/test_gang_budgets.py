@@ -20,6 +20,8 @@ from tests.support.clusters.scheduler import (
 from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.told_by("tests/e2e/scheduler/test_gangs.py")
+
 WAIT = 30.0
 LABEL = "muster.dev/pod-group-uid"
 VERSION = "incubator.scheduling.k8s.io/v1alpha1"
@@ -101,7 +103,6 @@ def counted(cluster: Cluster, namespace: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.smoke
 def test_others_may_evict_no_member_and_muster_evicts_the_whole_gang(
     cluster: Cluster, namespace: str
 ) -> None:

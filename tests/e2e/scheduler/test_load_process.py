@@ -20,6 +20,8 @@ from tests.support.clusters.scheduler import bound, create_node, events, schedul
 from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.told_by("tests/e2e/scheduler/test_load_reporter.py")
+
 METRICS = "/apis/metrics.k8s.io/v1beta1"
 REPORTS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -30,6 +30,8 @@ from tests.support.clusters.scheduler import (
 )
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.told_by("tests/e2e/scheduler/test_native_groups.py")
+
 WAIT = 40.0
 ZONE = "topology.kubernetes.io/zone"
 PLUGINS = ("CapacityScheduling", "Coscheduling")
@@ -79,7 +81,6 @@ def group(cluster: Cluster, namespace: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.smoke("one zone")
 @pytest.mark.parametrize("topology", ["", ZONE], ids=["anywhere", "one zone"])
 def test_a_group_that_started_is_not_written_again(
     cluster: Cluster, running: SchedulerProcess, topology: str

@@ -21,6 +21,8 @@ from tests.support.clusters.scheduler import (
 )
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.told_by("tests/e2e/scheduler/test_scheduler.py")
+
 WAIT = 40.0
 # An event with another reason is posted at once; only other figures wait for half a minute.
 SOON = 25.0
@@ -66,7 +68,6 @@ def set_quota(cluster: Cluster, namespace: str, cpu: str) -> None:
     cluster.request("PATCH", path, {"spec": {"min": {"cpu": cpu}, "max": {"cpu": cpu}}})
 
 
-@pytest.mark.smoke
 def test_another_reason_within_seconds_is_told_by_event_and_condition(
     cluster: Cluster, running: SchedulerProcess
 ) -> None:

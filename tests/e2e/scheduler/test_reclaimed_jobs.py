@@ -20,6 +20,8 @@ from tests.support.clusters.scheduler import (
 )
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.told_by("tests/e2e/scheduler/test_reclaim_grace.py")
+
 CRDS = Path(__file__).parents[3] / "charts" / "muster" / "crds"
 WAIT = 60.0
 ALL, OWN = 24, 12
@@ -78,7 +80,6 @@ def await_running(cluster: Cluster, namespace: str, number: int) -> None:
     eventually(all_run, WAIT)
 
 
-@pytest.mark.smoke("ignores evictions")
 @pytest.mark.parametrize("survives", [True, False], ids=["ignores evictions", "counts evictions"])
 def test_a_job_of_24_loses_12_pods(full: Cluster, survives: bool) -> None:
     lender, borrower = full.namespace("lender"), full.namespace("borrower")

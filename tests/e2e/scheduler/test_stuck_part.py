@@ -10,7 +10,7 @@ from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import bound, create_node, create_pod, scheduler
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.told_by("tests/property/test_loop_rests.py")]
 WAIT = 60.0
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/muster-scheduler"
 FAULTY = """

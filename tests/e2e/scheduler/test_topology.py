@@ -17,7 +17,7 @@ from tests.support.clusters.scheduler import scheduler
 from tests.support.eventually import eventually
 from tests.support.sakkara import CONFIG, GROUP, JOB, TOPOLOGY
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.told_by("tests/e2e/scheduler/test_topology_groups.py")]
 
 WAIT = 30.0
 
@@ -71,7 +71,6 @@ def start(cluster: Cluster, prefix: str) -> str:
     return namespace
 
 
-@pytest.mark.smoke
 def test_the_seeds_job_is_placed_and_every_pod_knows_its_rank(cluster_of_six: Cluster) -> None:
     cluster = cluster_of_six
     namespace = start(cluster, "seed")

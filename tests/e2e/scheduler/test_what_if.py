@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from scheduler_core.model.timestamps import parse_time
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import bound, create_node, create_quota, scheduled_condition, scheduler
 from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.told_by("tests/e2e/test_answers.py")
 
 WAIT = 30.0
 GROUPS = "/apis/incubator.scheduling.k8s.io/v1alpha1"

@@ -31,7 +31,7 @@ from tests.support.webhooks.forger import flood
 
 __all__ = ["guarded", "hook"]
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.told_by("tests/unit/webhook/reservations/test_forged_charges.py")]
 SECONDS = 12.0
 OWN = {"m0", "m1", "mine"}
 

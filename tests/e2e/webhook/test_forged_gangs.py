@@ -15,6 +15,8 @@ from tests.support.clusters.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.webhooks.forger import connection, send
 
+pytestmark = pytest.mark.told_by("tests/e2e/webhook/test_tenant_max.py")
+
 __all__ = ["guarded", "hooks"]
 
 Obj = dict[str, Any]
@@ -63,7 +65,6 @@ def await_group(cluster: Cluster, namespace: str, name: str, minimum: int) -> No
     eventually(lambda: groups(cluster, namespace).get(name) == minimum, 60)
 
 
-@pytest.mark.smoke
 def test_running_gang_keeps_its_minimum(guarded: Cluster, team: str, stranger: HTTPSConnection) -> None:
     await_group(guarded, team, "run", 2)
     for minimum in (50, 1):

@@ -27,6 +27,8 @@ from tests.support.eventually import eventually
 from tests.support.webhooks.forger import connection, flood, send
 from tests.support.webhooks.try_again import told_to_try_again
 
+pytestmark = pytest.mark.told_by("tests/e2e/webhook/test_tenant_max.py")
+
 __all__ = ["guarded", "hooks"]
 
 SECONDS = 6.0
@@ -58,7 +60,6 @@ def names(cluster: Cluster, namespace: str) -> list[str]:
     return held + [entry["pod"] for entry in spec["charges"]]
 
 
-@pytest.mark.smoke
 def test_one_forged_review_reserves_nothing_against_anybody(guarded: Cluster, hooks: list[Hook]) -> None:
     namespace = limited(guarded, cpu="4")
 

@@ -48,6 +48,16 @@ def test_a_file_without_smoke_tests_is_played_as_a_whole() -> None:
     ]
 
 
+def test_a_file_that_another_one_tells_is_left_out() -> None:
+    told = pytest.mark.told_by("tests/e2e/test_answers.py")
+    assert chosen(item("a.py::x", told), item("a.py::y", told), item("b.py::z")) == ["b.py::z"]
+
+
+def test_what_tells_a_file_exists() -> None:
+    with pytest.raises(pytest.UsageError, match=r"a\.py::x: told_by names tests/gone\.py, which is no file"):
+        choose([item("a.py::x", pytest.mark.told_by("tests/gone.py"))])
+
+
 def test_a_mark_without_cases_plays_all_cases() -> None:
     assert chosen(item("a.py::x[one]", SMOKE), item("a.py::x[two]", SMOKE)) == [
         "a.py::x[one]",
