@@ -14,16 +14,15 @@ import msgspec
 
 from sandbox import errors
 from sandbox.kinds.api_kinds import ApiKind
+from sandbox.kinds.stored_quantities import RULE, as_stored
 from sandbox.objects import Obj
 from scheduler_core.decoding import decode
-from scheduler_core.errors import MusterError
-from scheduler_core.model.quantity import parse_quantity
+from scheduler_core.errors import ModelError
 
 # The Kubernetes release of the types, which server and nodes give as theirs.
 RELEASE: Final = "1.36.0"
 GIT_VERSION: Final = f"v{RELEASE}-muster-sandbox"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 class BuiltinField(msgspec.Struct, frozen=True):
@@ -103,6 +102,7 @@ def prune(kind: ApiKind, obj: Obj) -> list[str]:
     """Remove nulls and unknown fields from an object in place; returns the paths of unknown fields.
 
     A null in a map becomes the zero value of its type, as in Go: `{"sakkara.group":}` is an empty label.
+    Quantities get the text that is stored: `0.5` is `500m`.
 
     Raises WrongType.
     """
@@ -154,11 +154,22 @@ def _prune_object(type_name: str, obj: Any, path: str, unknown: list[str]) -> No
                     value[name] = _ZERO[field.type]
                     continue
                 _prune_value(type_name, field.type, item, f"{path}{key}.{name}", unknown)
+                if field.type == "quantity":
+                    value[name] = _stored(item, of_resource=True)
             if not value:
                 # Go writes no empty map.
                 del obj[key]
         else:
             _prune_value(type_name, field.type, value, f"{path}{key}", unknown)
+            if field.type == "quantity":
+                obj[key] = _stored(value)
+
+
+def _stored(value: str | float, *, of_resource: bool = False) -> str:
+    try:
+        return as_stored(value, of_resource=of_resource)
+    except ModelError:
+        raise _Mismatch(RULE) from None
 
 
 _PLAIN_OK = frozenset({"any"})
@@ -186,11 +197,6 @@ def _prune_value(owner: str, wanted: str, value: Any, path: str, unknown: list[s
         return
     if not isinstance(value, accepted) or (isinstance(value, bool) and wanted != "boolean"):
         raise _mismatch(owner, path, value, _GO_TYPES.get(wanted, wanted))
-    if wanted == "quantity":
-        try:
-            parse_quantity(value)
-        except MusterError:
-            raise _Mismatch(QUANTITY_RULE) from None
 
 
 _GO_TYPES = {"integer": "int32", "boolean": "bool", "number": "float64", "quantity": "resource.Quantity"}

@@ -14,6 +14,7 @@ from sandbox import errors
 from sandbox.kinds.api_kinds import ApiKind, KindTable
 from sandbox.kinds.builtin import NAMESPACES
 from sandbox.kinds.builtin_types import WrongType
+from sandbox.kinds.fraction_warnings import fraction_warnings
 from sandbox.objects import Obj, copy_json
 from sandbox.store import deletion, metadata, patching, preconditions, strategy
 from sandbox.store.conversion import kind_view, stored_form
@@ -132,6 +133,7 @@ class Registry:
         if self.store.version(kind, request.namespace, name):
             raise errors.already_exists(kind, name)
         request.obj, request.name = obj, name
+        context.warnings += fraction_warnings(kind, obj)
         context.warnings += await self.admission.validate(request)
         return obj if context.dry_run else self.store.create(kind, stored_form(kind, obj))
 
@@ -207,6 +209,8 @@ class Registry:
         if causes:
             raise errors.invalid(kind, name, causes)
         request.obj = admit or new
+        if new.get("spec") != old.get("spec"):
+            context.warnings += fraction_warnings(kind, new)
         context.warnings += await self.admission.validate(request)
         if self.store.version(kind, version.namespace, name) is not version:
             return None

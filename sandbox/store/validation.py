@@ -10,12 +10,25 @@ from sandbox import errors
 from sandbox.errors import StatusCause
 from sandbox.kinds import crd, native_groups, pods
 from sandbox.kinds.api_kinds import ApiKind
-from sandbox.kinds.builtin_types import QUANTITY_RULE
 from sandbox.objects import Obj, at
 from sandbox.store import metadata
-from scheduler_core.errors import MusterError
-from scheduler_core.model.quantity import parse_quantity
+from scheduler_core.model import names
+from scheduler_core.model.quantity import is_counted, is_whole, parse_quantity
 
+_NEGATIVE: Final = "must be greater than or equal to 0"
+# What ResourceQuotas count as objects, beside pods: integerResources of pkg/apis/core/helper/helpers.go.
+_COUNTED: Final = frozenset(
+    {
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
 Rule = Callable[[Obj, Obj | None], list[StatusCause]]
 
 
@@ -36,19 +49,19 @@ def _immutable(obj: Obj, old: Obj | None, paths: Iterable[tuple[str, ...]]) -> l
 
 
 def _amounts(table: Any, path: str) -> list[StatusCause]:
+    """Amounts that are negative, or fractions of what is counted; that they are quantities is known."""
     found = []
     for name, amount in (table or {}).items():
-        if not isinstance(amount, str | int | float) or not _is_quantity(str(amount)):
-            found.append(errors.invalid_value(f"{path}[{name}]", amount, QUANTITY_RULE))
+        if parse_quantity(amount, rounding="down") < 0:
+            found.append(errors.invalid_value(f"{path}[{name}]", amount, _NEGATIVE))
+        if _is_counted(name) and not is_whole(amount):
+            found.append(errors.invalid_value(f"{path}[{name}]", amount, "must be an integer"))
     return found
 
 
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except MusterError:
-        return False
-    return True
+def _is_counted(resource: str) -> bool:
+    """Whether a quota takes whole numbers only; of `requests.x/gpu` Kubernetes takes fractions."""
+    return resource in _COUNTED or (is_counted(resource) and not resource.startswith(names.REQUESTS_PREFIX))
 
 
 def _resource_quota(obj: Obj, old: Obj | None) -> list[StatusCause]:
@@ -93,8 +106,7 @@ def _runtime_class(obj: Obj, old: Obj | None) -> list[StatusCause]:
     found = metadata.label_name_causes("handler", handler) if handler else [errors.required("handler")]
     for name, amount in (at(obj, "overhead", "podFixed") or {}).items():
         if parse_quantity(amount) < 0:
-            text = "must be greater than or equal to 0"
-            found.append(errors.invalid_value(f"overhead.limits[{name}]", str(amount), text))
+            found.append(errors.invalid_value(f"overhead.limits[{name}]", str(amount), _NEGATIVE))
     return found + _immutable(obj, old, [("handler",)])
 
 
