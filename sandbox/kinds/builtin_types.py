@@ -20,7 +20,7 @@ from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError
 
 # The Kubernetes release of the types, which server and nodes give as theirs.
-RELEASE: Final = "1.36.0"
+RELEASE: Final = "1.37.2"
 GIT_VERSION: Final = f"v{RELEASE}-muster-sandbox"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 

@@ -34,10 +34,10 @@ SPECIAL = {
 
 
 def documents() -> dict[str, Any]:
-    """The OpenAPI v3 documents by path: of the pinned kube-apiserver, and what only the newest one serves."""
+    """The OpenAPI v3 documents by path: of the newest kube-apiserver, and what only the pinned one serves."""
     found = {}
-    # The newest first: what both serve is as in the release that the sandbox follows.
-    for apiserver in (NEWEST, SERVERS[1]):
+    # The newest last: what both serve is as in the release that the sandbox follows.
+    for apiserver in (SERVERS[1], NEWEST):
         with ControlPlane(apiserver=apiserver) as server:
             paths = request(server, "GET", "/openapi/v3")["paths"]
             found |= {path: request(server, "GET", f"/openapi/v3/{path}", timeout=30) for path in paths}

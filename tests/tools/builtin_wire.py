@@ -3,8 +3,8 @@
     python tests/tools/builtin_wire.py MODULES
 
 reads the tags of the Go structs in the modules k8s.io/api, k8s.io/apimachinery,
-k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator under MODULES (for example
-`$(go env GOMODCACHE)/k8s.io`). A field is `[JSON name, flags, type]`. Flags: `*` pointer (a zero is a
+k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator, of the release that the sandbox follows, under
+MODULES (for example `$(go env GOMODCACHE)/k8s.io`). A field is `[JSON name, flags, type]`. Flags: `*` pointer (a zero is a
 value), `!` shown even when zero, `[` list, `{` a map of strings, `^` inlined. Types: `s` text, `b` bytes, `i`
 integer, `t` boolean, `d` floating point, `JSON` any value, `Schema...` a schema or something else, otherwise
 the name of a message.
@@ -16,6 +16,8 @@ import json
 import re
 import sys
 from pathlib import Path
+
+from sandbox.kinds.builtin_types import RELEASE
 
 TARGET = Path(__file__).parents[2] / "sandbox" / "api" / "builtin_wire.json"
 TYPES = TARGET.parents[1] / "kinds" / "builtin_types.json"
@@ -47,7 +49,7 @@ class Package:
 
     def __init__(self, modules: Path, path: str) -> None:
         module, _, inner = path.removeprefix("k8s.io/").partition("/")
-        folder = max(modules.glob(f"{module}@*")) / inner
+        folder = modules / f"{module}@v0.{RELEASE.partition('.')[2]}" / inner
         text = "\n".join(
             file.read_text()
             for file in sorted(folder.glob("*.go"))
