@@ -155,8 +155,8 @@ bench: $(READY) ## benchmarks as one table; fails below a floor
 bench-small: $(READY) ## the small form of every benchmark: whether it runs, not how fast
 	@$(BIN)/python -m benchmarks.run --small
 
-bench-peers: $(READY) ## beside kube-scheduler on a real kube-apiserver: a table of ratios; half an hour; PEERS=--small
-	@$(TOOLS) etcd kube-apiserver scheduler-plugins $(NEWEST) kube-scheduler-1.37
+bench-peers: $(READY) ## beside kube-scheduler on a real kube-apiserver: a table of ratios; half an hour; PEERS=--small, PEERS="--small --stand-in"
+	@$(TOOLS) etcd kube-apiserver $(NEWEST) $(if $(findstring --stand-in,$(PEERS)),,scheduler-plugins kube-scheduler-1.37)
 	@$(BIN)/python -m benchmarks.peers $(PEERS)
 
 manifests: $(READY) ## the chart as plain YAML in build/manifests; VALUES=FILE for other values

@@ -136,9 +136,13 @@ class Watch:
 
 
 class Bed:
-    """Context manager of etcd and kube-apiserver, of the pinned or the newest release, with nodes only."""
+    """Context manager of etcd and kube-apiserver, of the pinned or the newest release, with nodes only.
 
-    def __init__(self, apiserver: str = SERVERS[1]) -> None:
+    `stand_in`: Muster takes the place of the peer.
+    """
+
+    def __init__(self, apiserver: str = SERVERS[1], *, stand_in: bool = False) -> None:
+        self.stand_in = stand_in
         # Without a kubelet, nodes would stay tainted as not ready.
         flags = ["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"]
         self.server = ControlPlane(extra_flags=flags, apiserver=apiserver)

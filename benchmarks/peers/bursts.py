@@ -107,7 +107,9 @@ def measure(bed: Bed, program: str, burst: Burst, turn: int) -> Bound:
         with watching(bed, spaces) as watch:
             api = bed.api_cpu()
             began = time.monotonic()
-            with scheduler(program, bed.server.kubeconfig, bed.folder, burst.native) as process:
+            with scheduler(
+                program, bed.server.kubeconfig, bed.folder, native=burst.native, stand_in=bed.stand_in
+            ) as process:
                 eventually(lambda: len(watch.bound) == len(pods) or process.poll() is not None, BIND_SECONDS)
                 _await_events(bed, spaces, len(pods))
                 api = bed.api_cpu() - api

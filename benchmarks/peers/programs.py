@@ -37,6 +37,10 @@ def peer_configuration(kubeconfig: Path, native: bool = False) -> dict[str, Any]
         "postFilter": {"enabled": both, "disabled": others},
     }
     profile = {"schedulerName": NAMES[PEER], **({} if native else {"plugins": plugins})}
+    return _configuration(kubeconfig, profile)
+
+
+def _configuration(kubeconfig: Path, profile: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -61,19 +65,32 @@ def _peer_command(kubeconfig: Path, folder: Path, native: bool) -> list[str]:
     return [str(have(program).path), *flags, "--bind-address=127.0.0.1"]
 
 
+def _stand_in_command(kubeconfig: Path, folder: Path) -> list[str]:
+    """Muster under the name of the peer."""
+    config = folder / "stand-in.yaml"
+    config.write_text(yaml.safe_dump(_configuration(kubeconfig, {"schedulerName": NAMES[PEER]})))
+    return [sys.executable, "-m", "scheduler_core.app", f"--config={config}", "--secure-port=0"]
+
+
 class Ended(Exception):
     """The scheduler ended unexpectedly; the message ends with the last lines of its log."""
 
 
 @contextmanager
 def scheduler(
-    name: str, kubeconfig: Path, folder: Path, native: bool = False
+    name: str, kubeconfig: Path, folder: Path, *, native: bool = False, stand_in: bool = False
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Context manager of the scheduler MUSTER or PEER; its log remains. Raises Ended, ToolMissing.
 
     `native`: the peer is the newest kube-scheduler, which places native groups in a cycle of its own.
+    `stand_in`: Muster takes the place of the peer, which then need not be built.
     """
-    command = _muster_command(kubeconfig) if name == MUSTER else _peer_command(kubeconfig, folder, native)
+    if name == MUSTER:
+        command = _muster_command(kubeconfig)
+    elif stand_in:
+        command = _stand_in_command(kubeconfig, folder)
+    else:
+        command = _peer_command(kubeconfig, folder, native)
     log = folder / f"{NAMES[name]}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

@@ -80,7 +80,7 @@ def measure(bed: Bed, program: str, stream: Stream, turn: int) -> Waited:
             _fill(bed, program, full, stream.waiting)
         with (
             watching(bed, [space]) as watch,
-            scheduler(program, bed.server.kubeconfig, bed.folder) as process,
+            scheduler(program, bed.server.kubeconfig, bed.folder, stand_in=bed.stand_in) as process,
         ):
             _await_probe(f"{space}/probe", watch, process)
             if stream.waiting:

@@ -39,6 +39,21 @@ def test_smoke_tests_stand_in_folders_that_the_target_plays_as_a_whole() -> None
     assert {path for path, within in places.items() if not any(within)} <= helpers
 
 
+def test_a_file_that_is_left_out_is_told_by_one_that_make_test_plays() -> (
+    None
+):
+    wrong = []
+    mark = re.compile(r"pytest\.mark\.told_by\(\"([^\"]+)\"\)")
+    tellers = {path: mark.findall(path.read_text()) for path in TESTS.rglob("test_*.py")}
+    for path, names in tellers.items():
+        for name in names if path.parts[-2] != "support" else ():
+            if not any(path.is_relative_to(ROOT / folder) for folder in smoke.FOLDERS):
+                wrong.append(f"{path}: make test-sandbox does not play it")
+            if tellers.get(ROOT / name, [name]):
+                wrong.append(f"{path}: {name} is not there, or left out itself")
+    assert not wrong
+
+
 def test_a_smoke_test_is_not_long_and_has_the_cases_that_it_names() -> None:
     """Else `make test` would play nothing of its file, in silence."""
     wrong = []

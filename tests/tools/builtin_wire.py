@@ -4,10 +4,10 @@
 
 reads the tags of the Go structs in the modules k8s.io/api, k8s.io/apimachinery,
 k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator, of the release that the sandbox follows, under
-MODULES (for example `$(go env GOMODCACHE)/k8s.io`). A field is `[JSON name, flags, type]`. Flags: `*` pointer (a zero is a
-value), `!` shown even when zero, `[` list, `{` a map of strings, `^` inlined. Types: `s` text, `b` bytes, `i`
-integer, `t` boolean, `d` floating point, `JSON` any value, `Schema...` a schema or something else, otherwise
-the name of a message.
+MODULES (for example `$(go env GOMODCACHE)/k8s.io`). A field is `[JSON name, flags, type]`. Flags: `*` pointer
+(a zero is a value), `!` shown even when zero, `[` list, `{` a map of strings, `^` inlined. Types: `s` text,
+`b` bytes, `i` integer, `t` boolean, `d` floating point, `JSON` any value, `Schema...` a schema or something
+else, otherwise the name of a message.
 """
 
 from __future__ import annotations

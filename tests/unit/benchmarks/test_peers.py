@@ -54,6 +54,12 @@ def test_pairs_begin_with_each_of_them_in_turn() -> None:
     assert [peers.order(pair)[0] for pair in range(4)] == ["Muster", PEER, "Muster", PEER]
 
 
+def test_muster_in_the_place_of_the_peer_is_no_measurement(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        peers.main(["--stand-in", "plain"])
+    assert "--stand-in measures Muster beside itself, so it wants --small" in capsys.readouterr().err
+
+
 def test_pods_that_were_not_bound_make_a_median_of_never() -> None:
     lost = Waited(0.0, math.inf, math.inf, 1.0, 1.0)
     assert streams.median_of([lost, lost, Waited(1.0, 10.0, 20.0, 0.1, 0.1)]).p50 == math.inf
