@@ -39,9 +39,7 @@ def test_smoke_tests_stand_in_folders_that_the_target_plays_as_a_whole() -> None
     assert {path for path, within in places.items() if not any(within)} <= helpers
 
 
-def test_a_file_that_is_left_out_is_told_by_one_that_make_test_plays() -> (
-    None
-):
+def test_a_file_that_is_left_out_is_told_by_one_that_make_test_plays() -> None:
     wrong = []
     mark = re.compile(r"pytest\.mark\.told_by\(\"([^\"]+)\"\)")
     tellers = {path: mark.findall(path.read_text()) for path in TESTS.rglob("test_*.py")}
