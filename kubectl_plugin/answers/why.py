@@ -45,11 +45,12 @@ def why(ctx: click.Context, /, object: tuple[str, ...], output: str, **flags: An
       kubectl elasticquota why pod/worker-0 -o json
     """
     from kubectl_plugin.cluster.diagnostics import Diagnostics
+    from kubectl_plugin.cluster.dropped_groups import dropped_groups
     from kubectl_plugin.cluster.group_view import note_others
     from kubectl_plugin.cluster.session import CommandSession
     from kubectl_plugin.live.live_world import read_world
     from kubectl_plugin.live.references import reference
-    from scheduler_core.answers.why.subject import POD_GROUP, groups_named, subject_of
+    from scheduler_core.answers.why.subject import POD_GROUP, groups_named, raw_pods, subject_of
 
     if bool(object) == bool(flags["files"]):
         raise click.UsageError("name what waits, for example pod/NAME or podgroup/NAME, or give -f FILE.")
@@ -63,6 +64,8 @@ def why(ctx: click.Context, /, object: tuple[str, ...], output: str, **flags: An
         subjects = [subject_of(live.world.base, kind, session.namespace, name)]
         if kind == POD_GROUP:
             note_others(groups_named(live.world.base, session.namespace, name), diagnostics)
+        for dropped in dropped_groups(session.client, raw_pods(live.world.base, subjects)):
+            diagnostics.note(f"note: {dropped}")
     else:
         live, subjects = supposed(live, flags["files"], session.namespace)
     explain(session, live, subjects, output, fixes=flags["fixes"])

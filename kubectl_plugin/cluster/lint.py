@@ -9,10 +9,12 @@ from typing import Final
 import msgspec
 
 from kubectl_plugin.cluster.diagnostics import Diagnostics
+from kubectl_plugin.cluster.dropped_groups import dropped_groups
 from kubectl_plugin.cluster.group_tree import quota_groups
 from kubectl_plugin.cluster.missing_schedulers import UNKNOWN_SCHEDULERS, missing_scheduler_notes
 from kubectl_plugin.cluster.node_flavors import UNKNOWN_FLAVORS, quota_flavors
 from kubectl_plugin.cluster.reading import (
+    UNFINISHED,
     ListClient,
     ListScope,
     list_if_served,
@@ -26,7 +28,7 @@ from scheduler_core.model.config_map import GROUP, ConfigMap, parse_config_map
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.groups.topology import LevelConstraint, TopologySpec, parse_constraints
-from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, NODES, RESOURCE_QUOTAS
+from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, NODES, PODS, RESOURCE_QUOTAS
 from scheduler_core.model.names import (
     SAKKARA_GROUP_LABEL,
     SAKKARA_TOPOLOGY_LABEL,
@@ -134,7 +136,9 @@ def lint_cluster(client: ListClient, namespace: str, diagnostics: Diagnostics) -
     notes = missing_scheduler_notes(client, namespace)
     if notes is None:
         diagnostics.note(UNKNOWN_SCHEDULERS)
-    return count, LintReport((*found.violations, *groups), (*found.notes, *(notes or ())))
+    pods = list_or_none(client, PODS, ListScope(namespace, fields=UNFINISHED))
+    dropped = [str(item) for item in dropped_groups(client, pods or ())]
+    return count, LintReport((*found.violations, *groups), (*found.notes, *(notes or ()), *dropped))
 
 
 class _Group(msgspec.Struct, frozen=True):

@@ -24,6 +24,8 @@ class ListClient(PageClient, Protocol):
 
     def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> bytes: ...
 
+    def call(self, method: str, path: str) -> bytes: ...
+
 
 class ListScope(msgspec.Struct, frozen=True):
     """The scope of a list: namespace (all if empty), label and field selectors, page size (0: one page)."""

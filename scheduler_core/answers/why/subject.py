@@ -56,6 +56,13 @@ class Subject(msgspec.Struct, frozen=True):
     need: int = 1
 
 
+def raw_pods(simulation: Simulation, subjects: Iterable[Subject]) -> list[bytes]:
+    """The pods of some subjects as JSON."""
+    keys = [name.partition("/") for subject in subjects for name in (*subject.waiting, *subject.placed)]
+    found = (simulation.objects.get((POD, namespace, name)) for namespace, _, name in dict.fromkeys(keys))
+    return [msgspec.json.encode(pod) for pod in found if pod is not None]
+
+
 def subject_of(simulation: Simulation, kind: str, namespace: str, name: str) -> Subject:
     """The subject with a kind (`Pod`, `PodGroup`, or that of an owner of pods, in any case).
 
