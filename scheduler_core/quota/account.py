@@ -12,7 +12,7 @@ from typing import Final
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.group_accounts import NO_GROUPS, Ancestors
-from scheduler_core.quota.use_sums import Share
+from scheduler_core.quota.use_sums import NO_SHARE, Share
 
 
 class Account:
@@ -52,8 +52,26 @@ class Account:
         """Whether all charged pods have a node that is there, and none is on its way out."""
         return not (self.leaving_uids or self.unplaced_uids or self.stranded_uids)
 
-    def share(self, quota: ElasticQuota, name: str) -> Share:
-        """The share of the quota in the sums over all quotas, for one resource."""
+    def shares(self, quota: ElasticQuota, name: str) -> tuple[Share, Share]:
+        """The share of the quota in the sums over several quotas, and the part of it without guarantee."""
+        share = self._share(quota, name)
+        return share, NO_SHARE if quota.min.get(name) else share
+
+    def frees(
+        self, amounts: ResourceList, *, after_leaving: bool = False, guaranteed: bool = False
+    ) -> dict[str, int]:
+        """The amounts by which what counts for others falls when pods with nodes that use `amounts` end."""
+        quota = self.quota
+        if quota is None:
+            return {}
+        found = {}
+        for name, value in amounts.items():
+            used = self.used.get(name, 0) - (self.leaving.get(name, 0) if after_leaving else 0)
+            now = self.counts(quota, name, used, guaranteed=guaranteed)
+            found[name] = now - self.counts(quota, name, used - value, guaranteed=guaranteed)
+        return found
+
+    def _share(self, quota: ElasticQuota, name: str) -> Share:
         used, stays = self.used.get(name, 0), self.used.get(name, 0) - self.leaving.get(name, 0)
         counted = self.counts(quota, name, used)
         return Share(

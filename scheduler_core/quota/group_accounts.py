@@ -51,7 +51,7 @@ class GroupAccounts:
             group = quota.group if quota.group in self.accounts else ROOT
             own.setdefault(group, []).append(quota.min)
             namespaces.setdefault(group, set()).add(quota.namespace)
-        for account in self._lowest_first():
+        for account in self.lowest_first():
             below = [child.min for child in account.children]
             account.guarantee([*own.get(account.name, ()), *below])
             inside = (child.namespaces for child in account.children)
@@ -63,7 +63,9 @@ class GroupAccounts:
                 total[name] = total.get(name, 0) + value
         return total
 
-    def _lowest_first(self) -> Iterator[GroupAccount]:
+    def lowest_first(self) -> Iterator[GroupAccount]:
+        """All groups, each after those below it."""
+
         def below(account: GroupAccount) -> Iterator[GroupAccount]:
             for child in account.children:
                 yield from below(child)

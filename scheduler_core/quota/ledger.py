@@ -12,7 +12,7 @@ quicker than any array, and the command line needs no numpy.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import ALL_RESOURCES, PODS, Aggregate
@@ -24,7 +24,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.account import NO_ACCOUNT, Account
 from scheduler_core.quota.flavor_costs import FlavorCosts
 from scheduler_core.quota.group_accounts import NO_GROUPS, Ancestors, GroupAccounts
-from scheduler_core.quota.use_sums import UseSums
+from scheduler_core.quota.sums_above import SumsAbove, reaches_max
 
 
 class LedgerError(MusterError):
@@ -47,8 +47,8 @@ class QuotaLedger:
 
     `total_used[r]` runs over namespaces that have a quota, `total_min[r]` over the children of the root: the
     groups without a parent, and the quotas without a group. A resource is in `total_min` exactly if one of
-    them names it in `min`; others are outside the aggregate rule. What a
-    quota uses above its max is not in `total_used`. `total_leaving` and `total_fixed` are parts of it, and
+    them names it in `min`; others are outside the aggregate rule. What a quota, or all quotas of a group
+    together, use above max is not in `total_used`. `total_leaving` and `total_fixed` are parts of it, and
     `total_both` is the part that ends with either (see `Share`). `unguaranteed` are the parts of these four
     that quotas use which guarantee nothing of the resource. `aggregate` says how the rules read the sums
     (`scheduler_core.quota.aggregate`); no sum depends on it. `borrowing` are the rules among borrowers,
@@ -65,9 +65,9 @@ class QuotaLedger:
         self._flat_min: dict[str, int] = {}
         self._min_named: dict[str, int] = {}
         self.total_min: dict[str, int] = self._flat_min
-        self._sums = UseSums()
-        self.total_used, self.total_leaving, self.total_fixed, self.total_both = self._sums.parts
-        self.unguaranteed = self._sums.unguaranteed
+        self._sums = SumsAbove()
+        self.total_used, self.total_leaving, self.total_fixed, self.total_both = self._sums.everybody.parts
+        self.unguaranteed = self._sums.everybody.unguaranteed
         self.version = 0
         # Grows when the quota that binds in a namespace changes in more than its status.
         self.quotas_version = 0
@@ -103,11 +103,11 @@ class QuotaLedger:
     def _rebind(self, account: Account, quotas: list[ElasticQuota]) -> None:
         before = account.quota
         self._count_min(account, -1)
-        self._count(account, account.used, -1)
+        self._sums.leave(account)
         account.quotas = quotas
         account.groups = self.tree.above(account.quota)
         self._count_min(account, +1)
-        self._count(account, account.used, +1)
+        self._sums.join(account)
         self._sum_min()
         for other in self._accounts.values():
             other.known.clear()
@@ -125,19 +125,6 @@ class QuotaLedger:
     def _sum_min(self) -> None:
         """Set what groups guarantee, and the sum of min of the root's children."""
         self.total_min = self.tree.guarantee(self.quotas()) if self.tree else self._flat_min
-
-    def _count(self, account: Account, names: Iterable[str], sign: int) -> None:
-        """Take what a quota adds to the sums of some resources in (+1), or out (-1) before it changes."""
-        self._count_in([self._sums, *(above.sums for above in account.groups)], account, names, sign)
-
-    def _count_in(self, every: Sequence[UseSums], account: Account, names: Iterable[str], sign: int) -> None:
-        quota = account.quota
-        if quota is None:
-            return
-        for name in names:
-            share, guarantees = account.share(quota, name), bool(quota.min.get(name))
-            for sums in every:
-                sums.count(name, share, sign, guarantees=guarantees)
 
     # Groups
 
@@ -168,8 +155,7 @@ class QuotaLedger:
         self.tree.rebuild()
         for account in self._accounts.values():
             account.groups = self.tree.above(account.quota)
-            if account.groups:
-                self._count_in([above.sums for above in account.groups], account, account.used, +1)
+        self._sums.recount(self._accounts.values(), self.tree)
         self._sum_min()
         self.version += 1
         self.quotas_version += 1
@@ -230,9 +216,9 @@ class QuotaLedger:
                 if value and name != PODS:
                     amounts[name] = amounts.get(name, 0) + value * alike[id(requests)]
         amounts[PODS] = len(charges)
-        self._count(account, amounts, -1)
+        self._sums.count(account, amounts, -1)
         shift(account.used, amounts, +1)
-        self._count(account, amounts, +1)
+        self._sums.count(account, amounts, +1)
         self._changed(account)
 
     def refund(self, namespace: str, uid: str) -> None:
@@ -289,10 +275,10 @@ class QuotaLedger:
     def _mark(self, account: Account, uid: str, marked: set[str], amounts: dict[str, int], sign: int) -> None:
         """Add a charged pod to the marked ones and to their amounts (+1), or take it out (-1)."""
         charge = charged(account.charges[uid])
-        self._count(account, charge, -1)
+        self._sums.count(account, charge, -1)
         (marked.add if sign > 0 else marked.discard)(uid)
         shift(amounts, charge, sign)
-        self._count(account, charge, +1)
+        self._sums.count(account, charge, +1)
         self._changed(account)
 
     def is_leaving(self, namespace: str, uid: str) -> bool:
@@ -306,9 +292,9 @@ class QuotaLedger:
     def _move(self, account: Account, requests: ResourceList, sign: int) -> None:
         if not account.plain:
             amounts = charged(requests)
-            self._count(account, amounts, -1)
+            self._sums.count(account, amounts, -1)
             shift(account.used, amounts, sign)
-            self._count(account, amounts, +1)
+            self._sums.count(account, amounts, +1)
         else:
             # The same amounts as `charged`, without a new dict for every pod.
             for name, value in requests.items():
@@ -321,6 +307,11 @@ class QuotaLedger:
         """Count more of one resource in a namespace, and under the quota that binds, if any."""
         used = account.used
         before = used.get(name, 0)
+        if account.groups and reaches_max(account.groups, name, more):
+            self._sums.count(account, (name,), -1)
+            used[name] = before + more
+            self._sums.count(account, (name,), +1)
+            return
         after = used[name] = before + more
         if not account.quotas:
             return
@@ -329,17 +320,17 @@ class QuotaLedger:
         if limit is not None and (before > limit or after > limit):
             more = min(after, limit) - min(before, limit)
         guarantees = bool(quota.min.get(name))
-        self._sums.add(name, more, guarantees=guarantees)
+        self._sums.everybody.add(name, more, guarantees=guarantees)
         for group in account.groups:
             group.sums.add(name, more, guarantees=guarantees)
 
     def _move_unplaced(self, account: Account, uid: str, sign: int) -> None:
         amounts = charged(account.charges[uid])
-        self._count(account, amounts, -1)
+        self._sums.count(account, amounts, -1)
         (account.unplaced_uids.add if sign > 0 else account.unplaced_uids.discard)(uid)
         shift(account.fixed, amounts, sign)
         shift(account.used, amounts, sign)
-        self._count(account, amounts, +1)
+        self._sums.count(account, amounts, +1)
         self._changed(account)
 
     def is_unplaced(self, namespace: str, uid: str) -> bool:
@@ -365,7 +356,7 @@ class QuotaLedger:
     def in_use(
         self, *, after_leaving: bool = False, guaranteed: bool = False, guaranteeing: bool = False
     ) -> ResourceList:
-        """The use of all quotas together, each at most its max. Read only.
+        """The use of all quotas together, each quota and each group at most its max. Read only.
 
         With `after_leaving`, pods on their way out do not count. With `guaranteed` (for a pod that stays
         within its min), pods without a node and stranded pods count only up to the min of their quota: they
@@ -382,20 +373,24 @@ class QuotaLedger:
         return less(total, less(others, self.unguaranteed[part]) if part else others)
 
     def frees(
-        self, namespace: str, amounts: ResourceList, *, after_leaving: bool = False, guaranteed: bool = False
+        self,
+        ending: Mapping[str, ResourceList],
+        *,
+        after_leaving: bool = False,
+        guaranteed: bool = False,
     ) -> dict[str, int]:
-        """The amounts by which `in_use` falls when pods with nodes that use `amounts` end in a namespace."""
-        account = self._accounts.get(namespace, NO_ACCOUNT)
-        quota = account.quota
-        if quota is None:
-            return {}
-        found = {}
-        for name, value in amounts.items():
-            used = account.used.get(name, 0) - (account.leaving.get(name, 0) if after_leaving else 0)
-            now, then = (
-                account.counts(quota, name, left, guaranteed=guaranteed) for left in (used, used - value)
-            )
-            found[name] = now - then
+        """By how much `in_use` falls when pods with nodes that use `ending`, by namespace, end together."""
+        found: dict[str, int] = {}
+        inside: dict[str, dict[str, int]] = {}
+        for namespace, amounts in ending.items():
+            account = self._accounts.get(namespace, NO_ACCOUNT)
+            less_used = found if not account.groups else inside.setdefault(account.groups[0].name, {})
+            shift(less_used, account.frees(amounts, after_leaving=after_leaving, guaranteed=guaranteed))
+        for group in self.tree.lowest_first() if inside else ():
+            above = found if group.parent is None else inside.setdefault(group.parent.name, {})
+            for name, value in inside.get(group.name, {}).items():
+                left = group.above_max(name, after_leaving=after_leaving, guaranteed=guaranteed)
+                above[name] = above.get(name, 0) + max(0, value - left)
         return found
 
     def charges(self, namespace: str) -> dict[str, ResourceList]:

@@ -258,6 +258,15 @@ def above_max(ledger: QuotaLedger, quota: ElasticQuota, *, after_leaving: bool =
     return _above(ledger, quota, "max", after_leaving=after_leaving)
 
 
+def passes_max(ledger: QuotaLedger, quota: ElasticQuota, *, after_leaving: bool = False) -> bool:
+    """Whether a quota, or all quotas of a group above it together, use more than their max of anything."""
+    return bool(above_max(ledger, quota, after_leaving=after_leaving)) or any(
+        group.above_max(name, after_leaving=after_leaving)
+        for group in ledger.groups_above(quota.namespace)
+        for name in group.group.max
+    )
+
+
 def above_max_text(ledger: QuotaLedger, quota: ElasticQuota, names: Container[str] | None = None) -> str:
     """`uses cpu=7 of max=4`: the use above max as text, of the resources in `names` (None: all); or empty."""
     used = ledger.used(quota.namespace)

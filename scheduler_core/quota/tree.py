@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler_core.model.quotas.quota_group import QuotaGroup
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.use_sums import UseSums
+from scheduler_core.quota.use_sums import Share, UseSums
 
 # The parent of groups and quotas that have none.
 ROOT: Final = ""
@@ -99,6 +99,17 @@ class GroupAccount:
         while at is not None:
             yield at
             at = at.parent
+
+    def shares(self, name: str) -> tuple[Share, Share]:
+        """What the group adds to the sums above it, at most its max; of this the part without guarantee."""
+        return self.sums.shares(name, self.group.max.get(name))
+
+    def above_max(self, name: str, *, after_leaving: bool = False, guaranteed: bool = False) -> int:
+        """What the quotas below use of a resource above the max of the group, read as by `UseSums.amount`."""
+        limit = self.group.max.get(name)
+        if limit is None:
+            return 0
+        return max(0, self.sums.amount(name, after_leaving=after_leaving, guaranteed=guaranteed) - limit)
 
     def guarantee(self, children: Iterable[ResourceList]) -> None:
         """Set `min` and `keeps`, by what the children guarantee."""

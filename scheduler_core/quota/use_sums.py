@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Share(NamedTuple):
-    """The part of a quota in the sums over several quotas, of one resource.
+    """The part of a quota, or of a group of quotas, in the sums over several quotas, of one resource.
 
-    `used` is its use up to its max: use above max counts against its own quota only.
+    `used` is its use up to its max: use above max counts against its own quota or group only.
     `leaving`, `fixed` and `both` are what of this ends with the pods on their way out, with what it holds
     above min for pods that nobody can evict (they have no node, or a lost one), and with both.
     """
@@ -17,6 +17,18 @@ class Share(NamedTuple):
     leaving: int
     fixed: int
     both: int
+
+    def less(self, other: Share) -> Share:
+        """The part that is not in another share, which is a part of this."""
+        return Share(*(mine - its for mine, its in zip(self, other, strict=True)))
+
+    def at_most(self, limit: int) -> Share:
+        """The share where no more than `limit` counts, whatever ends."""
+        counted = min(self.used, limit)
+        return Share(counted, *(counted - min(self.used - ends, limit) for ends in self[1:]))
+
+
+NO_SHARE: Final = Share(0, 0, 0, 0)
 
 
 Parts = tuple[dict[str, int], dict[str, int], dict[str, int], dict[str, int]]
@@ -33,16 +45,29 @@ class UseSums:
         self.parts: Parts = ({}, {}, {}, {})
         self.unguaranteed: Parts = ({}, {}, {}, {})
 
-    def count(self, name: str, share: Share, sign: int, *, guarantees: bool) -> None:
-        """Take the share of a quota in (+1), or out (-1); `guarantees`: its min names the resource."""
-        for total, value in zip(self.parts, share, strict=True):
-            if value:
-                total[name] = total.get(name, 0) + sign * value
-        if guarantees:
-            return
-        for total, value in zip(self.unguaranteed, share, strict=True):
-            if value:
-                total[name] = total.get(name, 0) + sign * value
+    def count(self, name: str, share: Share, sign: int, unguaranteed: Share) -> None:
+        """Take the share of a quota or a group in (+1), or out (-1).
+
+        `unguaranteed` is the part of it by quotas whose min does not name the resource.
+        """
+        for totals, values in ((self.parts, share), (self.unguaranteed, unguaranteed)):
+            for total, value in zip(totals, values, strict=True):
+                if value:
+                    total[name] = total.get(name, 0) + sign * value
+
+    def shares(self, name: str, limit: int | None) -> tuple[Share, Share]:
+        """The shares for `count` of all that is summed, of which no more than `limit` counts."""
+        whole = Share(*(part.get(name, 0) for part in self.parts))
+        others = Share(*(part.get(name, 0) for part in self.unguaranteed))
+        if limit is None or whole.used <= limit:
+            return whole, others
+        counted = whole.at_most(limit)
+        return counted, counted.less(whole.less(others).at_most(limit))
+
+    def clear(self) -> None:
+        """Forget all use."""
+        for part in (*self.parts, *self.unguaranteed):
+            part.clear()
 
     def add(self, name: str, more: int, *, guarantees: bool) -> None:
         """Count more use of one resource, by pods that have a node and stay."""

@@ -34,10 +34,20 @@ class Tree(NamedTuple):
         return found
 
     def used(self, node: str, use: Mapping[str, int]) -> int:
-        """What a quota or all quotas below a group use."""
+        """What a quota uses, or all that is below a group, each at most its max."""
         if node in self.quotas:
             return use.get(node, 0)
-        return sum(amount for quota, amount in use.items() if node in self.way(quota))
+        return sum(self.counted(below, use) for below in self.below(node))
+
+    def below(self, node: str) -> list[str]:
+        """The quotas and groups right below a group, or below the root (an empty name)."""
+        return [name for name, spec in (*self.groups.items(), *self.quotas.items()) if spec.parent == node]
+
+    def counted(self, node: str, use: Mapping[str, int]) -> int:
+        """What a quota or group uses as others see it: at most its max."""
+        limit = (self.quotas.get(node) or self.groups[node]).max
+        found = self.used(node, use)
+        return found if limit is None else min(found, limit)
 
     def total(self) -> int:
         """The sum of min of the root's children."""
@@ -55,7 +65,8 @@ class Tree(NamedTuple):
             if name not in above and (not spec.parent or spec.parent in above)
         ]  # fmt: skip
         kept = sum(self.kept(name, use) for name in highest)
-        return "sum(min)" if sum(use.values()) + asked + kept > self.total() else ""
+        total = sum(self.counted(name, use) for name in self.below(""))
+        return "sum(min)" if total + asked + kept > self.total() else ""
 
     def kept(self, group: str, use: Mapping[str, int]) -> int:
         """What a group keeps back of others: of its own, and at least what the groups below it keep back."""

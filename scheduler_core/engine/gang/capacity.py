@@ -192,8 +192,7 @@ def in_use(
     used, total = dict(ledger.used(namespace)), dict(least_use)
     pods = state.table.of(np.flatnonzero(gone))
     ending = charges_by_namespace(state, (pod for pod in pods if ledger.quota_of(pod.namespace) is not None))
-    for space, amounts in ending.items():
-        shift(total, ledger.frees(space, amounts), -1)
+    shift(total, ledger.frees(ending), -1)
     shift(used, ending.get(namespace, {}), -1)
     return used, total
 

@@ -56,7 +56,7 @@ from scheduler_core.framework.preemption.other_sets import MOST_SETS_OF_A_GROUP,
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.quota.group_need import least
-from scheduler_core.quota.policy import above_max, borrows_guaranteed
+from scheduler_core.quota.policy import borrows_guaranteed, passes_max
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
 
@@ -359,9 +359,9 @@ def blocks_of(state: ClusterState, victims: Sequence[Pod]) -> list[list[Pod]]:
 
 
 def _above_max(state: ClusterState, pod: Pod) -> bool:
-    """Whether the pod's quota uses more than its max."""
+    """Whether the pod's quota, or a group above it, uses more than its max."""
     quota = state.ledger.quota_of(pod.namespace)
-    return quota is not None and bool(above_max(state.ledger, quota, after_leaving=True))
+    return quota is not None and passes_max(state.ledger, quota, after_leaving=True)
 
 
 # With more candidates this is not tried: the reprieve takes two placements of the gang per candidate.

@@ -36,7 +36,6 @@ from scheduler_core.framework.preemption.other_sets import MOST_SETS_OF_A_GROUP,
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.quota.fair_moves import FairMove
-from scheduler_core.quota.ledger import shift
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.departing import can_end
 from scheduler_core.state.trial import Trial
@@ -282,9 +281,8 @@ def _has_room(
 
 def _frees(state: ClusterState, demand: Demand, victims: Sequence[Pod], *, guaranteed: bool) -> bool:
     """Whether victims free what the gang's quota lacks; `guaranteed`: for a gang within its min."""
-    freed: dict[str, int] = {}
-    for namespace, amounts in charges_by_namespace(state, victims).items():
-        shift(freed, state.ledger.frees(namespace, amounts, after_leaving=True, guaranteed=guaranteed))
+    ending = charges_by_namespace(state, victims)
+    freed = state.ledger.frees(ending, after_leaving=True, guaranteed=guaranteed)
     lacking = np.flatnonzero(demand.need > 0)
     return all(freed.get(state.index.names[row], 0) >= demand.need[row] for row in lacking)
 

@@ -130,10 +130,12 @@ def _admitted_without(
     total = dict[str, int]()
     for amounts in more.values():
         shift(total, amounts)
+    ending: dict[str, dict[str, int]] = {}
     for victim in (state.placed[uid].pod for uid in gone):
-        amounts = charged(state.charge_of(victim))
-        shift(more.setdefault(victim.namespace, {}), amounts, -1)
-        shift(total, ledger.frees(victim.namespace, amounts), -1)
+        shift(ending.setdefault(victim.namespace, {}), charged(state.charge_of(victim)))
+    for name, amounts in ending.items():
+        shift(more.setdefault(name, {}), amounts, -1)
+    shift(total, ledger.frees(ending), -1)
     return (
         admit_charge(
             ledger,

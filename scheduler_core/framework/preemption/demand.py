@@ -1,8 +1,8 @@
 """The demand of a preemptor: which resources it lacks and which pods may be its victims, as arrays.
 
-Applies the rules of quotas and priorities (docs/quota.md#preemption). Pods of quotas that use
-more than their max are victims before all others: such use counts against no other quota, so it has to end
-before an eviction frees anything of the sum over all quotas.
+Applies the rules of quotas and priorities (docs/quota.md#preemption). Pods of quotas that use more than their
+max, or whose group does, are victims before all others: such use counts against no other quota, so it has to
+end before an eviction frees anything of the sum over all quotas.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ from scheduler_core.framework.preemption.covered import spared
 from scheduler_core.framework.preemption.flavor_loans import kept_by_flavor
 from scheduler_core.framework.preemption.group_loans import TreeClaim, claims
 from scheduler_core.framework.preemption.group_need import short_of_group_max, with_kept_back
+from scheduler_core.framework.preemption.hidden_use import (
+    count_excess,
+    with_groups,
+    with_own,
+    with_own_and_groups,
+)
 from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.names import FLAVOR_PREFIX, GUARANTEED_RESOURCES
 from scheduler_core.model.pods.pod import Pod
@@ -37,7 +43,6 @@ from scheduler_core.quota.aggregate import (
 from scheduler_core.quota.fair_moves import FairMove
 from scheduler_core.quota.ledger import QuotaLedger, charged, less
 from scheduler_core.quota.policy import (
-    above_max,
     charge_within_min,
     lendable,
     over_min,
@@ -59,8 +64,9 @@ class Borrowers(msgspec.Struct, frozen=True):
 
     `used` and `min` are int64 [Q, R]; `counts` bool [Q, R] marks the resources that a quota limits. `of` is
     the quota's number per namespace id of the pod table, int64 [namespaces], NO_QUOTA for other namespaces.
-    `excess` is use above max, int64 [Q, R], None if no quota is above its max. `hidden`, int64 [R], is the
-    part of it that has to end before the sum over all quotas falls; use of pods without a node need not.
+    `excess` is use above max of a quota or of a group above it, int64 [Q, R], None if there is none.
+    `hidden`, int64 [R], is the part of it that has to end before the sum over all quotas falls; use of pods
+    without a node need not.
     With `fair`, `min` are the floors of a fair move, below which no victim may take its quota. In a tree,
     `min` is what the quota keeps by its own min and those of its groups; `first` bool [Q] marks the quotas
     whose pods go before others (`group_loans.TreeClaim`).
@@ -144,9 +150,10 @@ def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: 
     limits = sum_limits(state.ledger, quota, asked, own)
     guaranteeing = counts_guarantees(state.ledger, quota, asked, own)
     total = with_kept_back(state, pod, quota, total, asked, guaranteeing=guaranteeing)
-    need = _with_hidden(state, quota, _sum_need(state, asked, total, limits, guaranteeing=guaranteeing))
-    need = np.maximum(need, _own_need(state, asked, quota, own, quota.max))
-    need = np.maximum(need, _with_hidden(state, quota, _group_need(state, pod, quota, asked, own)))
+    sums = _sum_need(state, asked, total, limits, guaranteeing=guaranteeing)
+    need = np.maximum(
+        _need_inside(state, pod, quota, asked, own, sums), _own_need(state, asked, quota, own, quota.max)
+    )
     namespace = table.namespaces.find(pod.namespace)
     victims = available(state, pod) & (table.namespace[:size] == namespace)
     victims &= table.priority[:size] < pod.priority
@@ -214,7 +221,7 @@ def reclaim_demands(
     guaranteeing = counts_guarantees(ledger, quota, asked, own)
     total = with_kept_back(state, pod, quota, total, asked, guaranteed=within, guaranteeing=guaranteeing)
     need = _sum_need(state, asked, total, limits, guaranteed=within, guaranteeing=guaranteeing)
-    need = np.maximum(need, _group_need(state, pod, quota, asked, own))
+    need = np.maximum(with_groups(state, quota, need), _group_need(state, pod, quota, asked, own))
     turns: Sequence[TreeClaim | None] = (None,)
     if ledger.tree:
         turns = claims(state, pod, quota, asked, borrows_itself=not within)
@@ -291,14 +298,14 @@ def _sum_need(
     return _deficit(state, asked, stays, total, limits)
 
 
-def _with_hidden(state: ClusterState, quota: ElasticQuota, need: Int64) -> Int64:
-    """int64 [R]: what pods of a quota have to free so that the sum over all quotas falls by `need`."""
-    for name, value in above_max(state.ledger, quota, after_leaving=True).items():
-        row = state.index.row(name)
-        if row is not None and need[row] > 0:
-            # Use above its max is in no sum: it has to end before an eviction frees anything.
-            need[row] = min(MOST_COUNTED, int(need[row]) + value)
-    return need
+def _need_inside(
+    state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList, own: ResourceList, sums: Int64
+) -> Int64:
+    """int64 [R]: what pods of the own quota must free so that all quotas use less by `sums` (int64 [R]), and
+    the groups above the quota admit the charge.
+    """
+    groups = with_own(state, quota, _group_need(state, pod, quota, asked, own))
+    return np.maximum(with_own_and_groups(state, quota, sums), groups)
 
 
 def _own_need(
@@ -330,8 +337,8 @@ def need_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: R
     guaranteeing = state.ledger.aggregate == GUARANTEED_RESOURCES and bool(guaranteed(quota))
     total = with_kept_back(state, pod, quota, total, asked, guaranteed=True, guaranteeing=guaranteeing)
     sums = _sum_need(state, asked, total, state.ledger.total_min, guaranteed=True, guaranteeing=guaranteeing)
-    sums = np.maximum(sums, _group_need(state, pod, quota, asked, own))
-    return np.maximum(_with_hidden(state, quota, sums), _own_need(state, asked, quota, own, low))
+    inside = _need_inside(state, pod, quota, asked, own, sums)
+    return np.maximum(inside, _own_need(state, asked, quota, own, low))
 
 
 def need_within_guarantees(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Int64:
@@ -347,8 +354,7 @@ def need_within_guarantees(state: ClusterState, pod: Pod, quota: ElasticQuota, a
         limits = {name: value for name, value in limits.items() if name in names}
     total = with_kept_back(state, pod, quota, total, asked, guaranteeing=bool(names))
     sums = _sum_need(state, asked, total, limits, guaranteeing=bool(names))
-    sums = np.maximum(sums, _group_need(state, pod, quota, asked, own))
-    need = _with_hidden(state, quota, sums)
+    need = _need_inside(state, pod, quota, asked, own, sums)
     need = np.maximum(need, _own_need(state, asked, quota, own, quota.max))
     return np.maximum(need, _own_need(state, asked, quota, own, low))
 
@@ -373,7 +379,7 @@ def _borrowers_of_reclaim(
     first = None
     if claim is not None and claim.first:
         first = np.array([quota.namespace in claim.first for quota, _ in found], dtype=np.bool_)
-    return msgspec.structs.replace(borrowers_with(state, found), first=first)
+    return msgspec.structs.replace(borrowers_with(state, borrower, found), first=first)
 
 
 def _kept_in_tree(
@@ -388,9 +394,12 @@ def _kept_in_tree(
 
 
 def borrowers_with(
-    state: ClusterState, found: Sequence[tuple[ElasticQuota, Mapping[str, int]]], fair: FairMove | None = None
+    state: ClusterState,
+    taker: ElasticQuota,
+    found: Sequence[tuple[ElasticQuota, Mapping[str, int]]],
+    fair: FairMove | None = None,
 ) -> Borrowers:
-    """Quotas, each with what it keeps of the resources that limit its victims."""
+    """Quotas, each with what it keeps of the resources that limit its victims. They give to `taker`."""
     ledger, index = state.ledger, state.index
     shape = (len(found), len(index))
     used, low = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)  # [Q, R]
@@ -406,16 +415,11 @@ def borrowers_with(
                 used[number, row] = min(MOST_COUNTED, in_use.get(name, 0))
                 low[number, row] = least
                 counts[number, row] = True
-        for name, value in above_max(ledger, quota, after_leaving=True).items():
-            row = index.row(name)
-            if row is not None:
-                excess[number, row] = min(MOST_COUNTED, value)
-                more = max(0, value - ledger.fixed(quota.namespace).get(name, 0))
-                hidden[row] = min(MOST_COUNTED, int(hidden[row]) + more)
         namespace = state.table.namespaces.find(quota.namespace)
         if namespace >= 0:
             of[namespace] = number
     quotas = tuple(quota for quota, _ in found)
+    count_excess(state, quotas, excess, hidden, ledger.groups_above(taker.namespace))
     if not excess.any():
         return Borrowers(quotas, of, used, low, counts, fair=fair)
     return Borrowers(quotas, of, used, low, counts, excess, hidden, fair)
@@ -449,7 +453,9 @@ def where(state: ClusterState, among: Bool, takes: Callable[[Pod], bool]) -> Boo
 
 
 def quotas_above_max(borrowers: Borrowers, request: Int64) -> Bool:
-    """bool [Q]: quotas that use more than their max of a requested resource (`request` int64 [R])."""
+    """bool [Q]: quotas that use more than their max, or whose group does, of a requested resource (`request`
+    int64 [R]).
+    """
     if borrowers.excess is None:
         return np.zeros(len(borrowers.quotas), dtype=np.bool_)
     asked = request[: borrowers.excess.shape[1]] > 0

@@ -141,7 +141,7 @@ def _givers(ledger: QuotaLedger, move: FairMove) -> list[_Givers]:
 def _demand(state: ClusterState, pod: Pod, move: FairMove, found: _Givers, now: float) -> Demand:
     """The demand of a fair move on quotas that give to one side."""
     table, index, quota = state.table, state.index, move.quota
-    borrowers = borrowers_with(state, found, move)
+    borrowers = borrowers_with(state, quota, found, move)
     need: Int64 = np.zeros(len(index), dtype=np.int64)  # [R]
     for name, amount in move.short.items():
         row = index.row(name)

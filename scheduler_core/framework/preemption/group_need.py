@@ -39,9 +39,15 @@ def short_of_group_max(
 ) -> dict[str, int]:
     """By how much a charge exceeds the max of the groups above its quota, the most per resource.
 
-    `own` is what nominated pods of the quota will use. Pods on their way out do not count.
+    Use above the max of a nearer group counts, too: a further one sees less only once it has ended. `own` is
+    what nominated pods of the quota will use. Pods on their way out do not count.
     """
     found: dict[str, int] = {}
-    for _, name, short in beyond_group_max(state.ledger, quota, asked, own, nominated_by_quota(state, pod)):
-        found[name] = max(short, found.get(name, 0))
+    nearer: dict[str, int] = {}
+    accounts = state.ledger.tree.accounts
+    for group, name, short in beyond_group_max(
+        state.ledger, quota, asked, own, nominated_by_quota(state, pod)
+    ):
+        found[name] = max(short + nearer.get(name, 0), found.get(name, 0))
+        nearer[name] = nearer.get(name, 0) + accounts[group].above_max(name, after_leaving=True)
     return found

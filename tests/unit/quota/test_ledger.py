@@ -424,7 +424,7 @@ class Histories(RuleBasedStateMachine):
             for staying, guaranteed in itertools.product((False, True), repeat=2) if own else ():
                 asked, how = self.pods[own[0]], {"after_leaving": staying, "guaranteed": guaranteed}
                 before = dict(self.ledger.in_use(**how))
-                freed = self.ledger.frees(space, {**asked, "pods": 1}, **how)
+                freed = self.ledger.frees({space: {**asked, "pods": 1}}, **how)
                 self.ledger.refund(*own[0])
                 after = self.ledger.in_use(**how)
                 assert {n: before.get(n, 0) - after.get(n, 0) for n in freed} == freed

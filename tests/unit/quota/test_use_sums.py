@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from scheduler_core.quota.use_sums import Share, UseSums
+from scheduler_core.quota.use_sums import NO_SHARE, Share, UseSums
 
 CPU, GPU = "cpu", "nvidia.com/gpu"
 
@@ -64,7 +64,7 @@ def wrong(sums: UseSums, uses: list[Use]) -> list[str]:
 def summed(uses: list[Use]) -> UseSums:
     sums = UseSums()
     for use in uses:
-        sums.count(use.resource, use.share, +1, guarantees=use.guarantees)
+        sums.count(use.resource, use.share, +1, NO_SHARE if use.guarantees else use.share)
     return sums
 
 
@@ -76,7 +76,7 @@ def test_every_way_of_reading_gives_the_sum_over_the_quotas() -> None:
 def test_what_is_taken_out_no_longer_counts() -> None:
     sums = summed(USES)
     for use in USES[:2]:
-        sums.count(use.resource, use.share, -1, guarantees=use.guarantees)
+        sums.count(use.resource, use.share, -1, NO_SHARE if use.guarantees else use.share)
     assert wrong(sums, USES[2:]) == []
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from scheduler_core.framework.preemption.demand import demands_in_order, quota_demand
 from scheduler_core.model.names import CHARGED_ANNOTATION, DEFAULT_SCHEDULER
+from scheduler_core.model.quotas.quota_group import parse_quota_group
 from tests.support.builders import PodBuilder, make_budget, make_group, make_pod, make_quota
 from tests.support.gang_scheduler import evicted, placed
 from tests.unit.framework.preemption.test_stories import asks, outcome, runs, world
@@ -48,6 +50,72 @@ def test_without_a_max_the_least_important_goes() -> None:
         quotas=(OWNER, quota("loud", 1), quota("borrower", 1)),
     )
     assert outcome(made, asks("owner/p", 1)) == ("n0", "b1")
+
+
+def grouped(namespace: str, low: int, inside: str = "dept") -> Any:
+    return quota(namespace, low).label("muster.dev/quota-group", inside)
+
+
+def group(low: int, high: int) -> Any:
+    spec = {"min": {"cpu": low}, "max": {"cpu": high}}
+    raw = {"metadata": {"name": "dept", "uid": "dept"}, "spec": spec}
+    return SimpleNamespace(obj=lambda: parse_quota_group(raw))
+
+
+@pytest.mark.parametrize(
+    ("high", "gone"),
+    [
+        pytest.param(2, "l1", id="of a group above its max, though its pods are older and more important"),
+        pytest.param(9, "b1", id="the least important where the group is within its max"),
+    ],
+)
+def test_who_goes_first_of_two_quotas_that_keep_their_max(high: int, gone: str) -> None:
+    """`loud` and `calm` use three CPUs together."""
+    made = world(
+        [5],
+        loud("l1"),
+        loud("l2"),
+        runs("calm/c1", start=1),
+        runs("borrower/b1", start=900),
+        runs("borrower/b2", start=900),
+        quotas=(group(1, high), OWNER, grouped("loud", 0), grouped("calm", 1), quota("borrower", 1)),
+    )
+    assert outcome(made, asks("owner/p", 1)) == ("n0", gone)
+
+
+def test_what_a_group_uses_above_its_max_goes_before_quota_is_freed() -> None:
+    """6 are guaranteed, and 4 of them count as used below the group, which uses 7."""
+    made = world(
+        [20],
+        *(loud(f"l{number}") for number in range(4)),
+        *(runs(f"calm/c{number}", priority=9, start=2) for number in range(3)),
+        quotas=(group(2, 4), OWNER, grouped("loud", 0), grouped("calm", 0)),
+    )
+    node, victims = outcome(made, asks("owner/p", 3))
+    assert (node, len(victims.split())) == ("n0", 4), victims
+
+
+def test_no_pod_is_evicted_for_what_a_group_uses_above_its_max() -> None:
+    made = world(
+        [20],
+        *(loud(f"l{number}") for number in range(7)),
+        quotas=(group(2, 2), OWNER, grouped("loud", 0)),
+    )
+    made.put(asks("owner/p", 4))
+    decisions = made.step()
+    assert (evicted(decisions), placed(decisions)) == (set(), {"p": "n0"})
+
+
+def test_a_quota_gets_its_min_inside_a_group_above_its_max() -> None:
+    """The group uses 7 of 4: with one pod more it has room once four others are gone."""
+    made = world(
+        [20],
+        *(loud(f"l{number}") for number in range(7)),
+        runs("borrower/b1", start=900),
+        quotas=(group(4, 4), OWNER, grouped("loud", 0), grouped("own", 1), quota("borrower", 0)),
+    )
+    node, victims = outcome(made, asks("own/p", 1))
+    assert (node, len(victims.split()), "b1" in victims) == ("n0", 4, False)
 
 
 def test_it_goes_although_a_budget_protects_it() -> None:
