@@ -98,6 +98,39 @@ def many_terms(size: Size, number: int) -> dict[str, Any]:
     return plain_pod(FLOOD, f"waits-{number}", f"{2000 + number}m", topologySpreadConstraints=rules)
 
 
+def terms_of_its_own(number: int) -> dict[str, Any]:
+    """64 preferences about the pods of the own namespace, which no other pod has: as many as are read."""
+    terms = [
+        {
+            "weight": 1 + term % 100,
+            "podAffinityTerm": {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {
+                    "matchExpressions": [{"key": f"k{term}", "operator": "NotIn", "values": [f"{number}"]}]
+                },
+            },
+        }
+        for term in range(64)
+    ]
+    return {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def most_terms(size: Size, number: int) -> dict[str, Any]:
+    """A pod with 64 terms of its own, for which no node has room."""
+    return plain_pod(FLOOD, f"waits-{number}", f"{2000 + number}m", affinity=terms_of_its_own(number))
+
+
+def runs_with_most_terms(name: str, number: int) -> dict[str, Any]:
+    """A pod on a node with 64 terms, which every attempt of its namespace has to look at."""
+    terms = terms_of_its_own(1_000_000 + number)
+    return plain_pod(FLOOD, f"runs-{name}", HELD, nodeName=name, affinity=terms)
+
+
+def runs_plainly(name: str, number: int) -> dict[str, Any]:
+    """A pod on a node."""
+    return plain_pod(FLOOD, f"runs-{name}", HELD, nodeName=name)
+
+
 def unlike_member(size: Size, number: int) -> dict[str, Any]:
     """A member of a gang of 32 that all differ and keep away from each other; one of them fits no node."""
     gang, last = f"gang-{number // MEMBERS}", number % MEMBERS == MEMBERS - 1
@@ -117,26 +150,38 @@ def group(number: int) -> dict[str, Any]:
     return {**kind, "metadata": meta, "spec": {"minMembers": MEMBERS}}
 
 
-KINDS: Final[dict[str, tuple[Callable[[Size, int], dict[str, Any]], int]]] = {
-    "{:,} pods, each with a selector that no node has": (no_node, 1),
-    "{:,} pods, each for a full node": (full_node, 1),
-    "{:,} pods, each with requests of its own": (own_size, 1),
-    "{:,} pods, each beside another pod that does not exist": (own_neighbour, 1),
-    "{:,} pods, each with 32 spread constraints of its own": (many_terms, 3),
-    "{:,} members of gangs of 32 that all differ": (unlike_member, 5),
+@dataclass(frozen=True)
+class Shape:
+    """How the busy namespace's waiting and running pods are made; one in `share` of `Size.pods` waits."""
+
+    make: Callable[[Size, int], dict[str, Any]]
+    share: int = 1
+    runs: Callable[[str, int], dict[str, Any]] = runs_plainly
+
+
+KINDS: Final[dict[str, Shape]] = {
+    "{:,} pods, each with a selector that no node has": Shape(no_node),
+    "{:,} pods, each for a full node": Shape(full_node),
+    "{:,} pods, each with requests of its own": Shape(own_size),
+    "{:,} pods, each beside another pod that does not exist": Shape(own_neighbour),
+    "{:,} pods, each with 32 spread constraints of its own": Shape(many_terms, 3),
+    "{:,} pods, each with 64 terms of its own, as its running pods": Shape(
+        most_terms, 3, runs_with_most_terms
+    ),
+    "{:,} members of gangs of 32 that all differ": Shape(unlike_member, 5),
 }
 
 
 class Beside(Flood):
     """A server whose nodes are all but full of the busy namespace's pods, and which has its waiting pods."""
 
-    def __init__(self, size: Size, make: Callable[[Size, int], dict[str, Any]], pods: int) -> None:
+    def __init__(self, size: Size, shape: Shape, pods: int) -> None:
         super().__init__(size.nodes)
         rooms = 32 * size.nodes
         quotas = [quota(FLOOD, f"{rooms - size.nodes // 2}"), quota(QUIET, f"{size.nodes // 2}")]
         nodes = [f"node-{number}" for number in range(size.nodes)]
-        runs = [plain_pod(FLOOD, f"runs-{name}", HELD, nodeName=name) for name in nodes]
-        waiting = [make(size, number) for number in range(pods)]
+        runs = [shape.runs(name, number) for number, name in enumerate(nodes)]
+        waiting = [shape.make(size, number) for number in range(pods)]
         self._ends = 0
         listed = [*runs, self._passing(), *waiting]
         self.server.lists |= {
@@ -158,9 +203,9 @@ class Beside(Flood):
         self._tell("ADDED", [self._passing()], [])
 
 
-def waits(size: Size, make: Callable[[Size, int], dict[str, Any]], pods: int) -> list[float]:
+def waits(size: Size, shape: Shape, pods: int) -> list[float]:
     """Sorted waiting times of the quiet namespace's pods in milliseconds."""
-    beside = Beside(size, make, pods)
+    beside = Beside(size, shape, pods)
     with beside.server, synced_scheduler(beside.server) as process:
         await_rest(process, size.quiet)
         began = time.monotonic()
@@ -186,9 +231,9 @@ def main(small: bool = False) -> list[Row]:
     """Rows per shape: median, 99th percentile and maximum of the waiting time."""
     size = SMALL if small else FULL
     rows = []
-    for title, (make, share) in KINDS.items():
-        pods = max(size.pods // share, MEMBERS) // MEMBERS * MEMBERS
-        found = waits(size, make, pods)
+    for title, shape in KINDS.items():
+        pods = max(size.pods // shape.share, MEMBERS) // MEMBERS * MEMBERS
+        found = waits(size, shape, pods)
         name = f"beside {title.format(pods)}: others wait"
         rows += [
             Row(f"{name}, p50", found[len(found) // 2], "ms"),

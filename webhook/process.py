@@ -49,7 +49,7 @@ from webhook.reservations.charge_store import ChargeStore, QuotaStandings
 from webhook.reservations.ledger_api import LedgerClient
 from webhook.reservations.ledger_writer import Times
 from webhook.reservations.pod_watches import PodWatches
-from webhook.reservations.quota_usage import QuotaStanding
+from webhook.reservations.quota_standing import QuotaStanding
 from webhook.reservations.reconciler import LedgerRecord, Reconciler
 from webhook.reservations.reservation_store import ReservationStore
 from webhook.view.api_reads import ClientReads

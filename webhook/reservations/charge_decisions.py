@@ -19,7 +19,8 @@ from scheduler_core.model.pods.use import PodUse
 from scheduler_core.model.quotas.reservation_ledger import Charge, ReservationLedger, key_of
 from scheduler_core.quota.policy import Refusal
 from webhook.reservations.batches import Waiter
-from webhook.reservations.quota_usage import NamespaceUse, QuotaStanding
+from webhook.reservations.quota_standing import QuotaStanding
+from webhook.reservations.quota_usage import NamespaceUse
 
 
 @dataclass(eq=False)

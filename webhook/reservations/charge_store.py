@@ -29,7 +29,8 @@ from webhook.reservations.ledger_cache import LedgerCache
 from webhook.reservations.ledger_writer import LedgerWriter, Times
 from webhook.reservations.pod_watches import PodWatches
 from webhook.reservations.provisional_entries import TO_DECIDE_SECONDS, ProvisionalEntries
-from webhook.reservations.quota_usage import QuotaStanding, settled
+from webhook.reservations.quota_standing import QuotaStanding
+from webhook.reservations.quota_usage import settled
 from webhook.reservations.reservation_store import (
     FLOOD_ATTEMPTS,
     MANY_CHARGES,

@@ -15,45 +15,14 @@ from scheduler_core.kube.watch.reading import is_older
 from scheduler_core.model.names import PODS
 from scheduler_core.model.pods.charging import counts_in_quota
 from scheduler_core.model.pods.use import PodUse
-from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.reservation_ledger import Charge, ReservationLedger
-from scheduler_core.model.resources import ResourceList, add, maximum
-from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.model.resources import ResourceList, maximum
+from scheduler_core.quota.ledger import QuotaLedger, charged
 from scheduler_core.quota.policy import Refusal, admit
+from webhook.reservations.quota_standing import QuotaStanding
 
 # Stands for all other quotas together; not a valid name of a namespace.
 OTHERS: Final = ""
-
-
-class QuotaStanding(msgspec.Struct, frozen=True, eq=False):
-    """The quota in effect in a namespace, and the sums of `min` and of use of all other quotas."""
-
-    quota: ElasticQuota
-    others_min: ResourceList = {}
-    others_used: ResourceList = {}
-
-    @property
-    def governed(self) -> frozenset[str]:
-        """The resources in which a pod of the namespace can be refused."""
-        return frozenset({*self.quota.max, *self.quota.min, *self.others_min})
-
-
-def standing(namespace: str, quotas: Iterable[ElasticQuota]) -> QuotaStanding | None:
-    """The standing of a namespace among the quotas in effect, one for each namespace; None without a quota.
-
-    The use of other quotas is that of their status, at most their max.
-    """
-    own: ElasticQuota | None = None
-    minimum: dict[str, int] = {}
-    used: dict[str, int] = {}
-    for quota in quotas:
-        if quota.namespace == namespace:
-            own = quota
-            continue
-        minimum = add(minimum, quota.min)
-        for name, value in quota.status_used.items():
-            used[name] = used.get(name, 0) + min(value, quota.max.get(name, value))
-    return QuotaStanding(own, minimum, used) if own is not None else None
 
 
 def counts(pod: PodUse, ours: frozenset[str]) -> bool:
@@ -112,7 +81,23 @@ class NamespaceUse:
         )
         before = self._used(charge.uid)
         asked = {name: charge.usage.get(name, 0) - before.get(name, 0) for name in names if name != PODS}
-        return admit(self._ledger, quota.namespace, asked)
+        refused = admit(self._ledger, quota.namespace, asked)
+        if refused is not None and refused.rule == "max":
+            return refused
+        return self._beyond_group(charged(asked), names) or refused
+
+    def _beyond_group(self, asked: ResourceList, names: Collection[str]) -> Refusal | None:
+        """The refusal of the nearest group above the quota whose max the namespace would exceed."""
+        assert self._where is not None
+        used, quota = self._ledger.used(self._namespace), self._where.quota
+        for group in self._where.groups:
+            for name in sorted(names & group.max.keys() & asked.keys()):
+                in_use, limit = used.get(name, 0) + group.others_used.get(name, 0), group.max[name]
+                if asked[name] > 0 and in_use + asked[name] > limit:
+                    return Refusal(
+                        quota.key, "group max", name, in_use, 0, asked[name], limit, group=group.name
+                    )
+        return None
 
     def enter(self, charge: Charge) -> None:
         """Count a charge."""

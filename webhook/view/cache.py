@@ -44,7 +44,7 @@ from scheduler_core.quota.flavor_validation import by_name
 from scheduler_core.quota.ledger import QuotaLedger
 from webhook.policy.elastic_quotas import QuotaView, SumMode
 from webhook.reservations.ledger_cache import LedgerCache
-from webhook.reservations.quota_usage import QuotaStanding, standing
+from webhook.reservations.quota_standing import QuotaStanding, standing
 from webhook.view.pending import AdmittedQuotas
 
 WATCHED: Final[tuple[tuple[Resource, Callable[[Any], Any]], ...]] = (
@@ -230,10 +230,11 @@ class Cache:
         with self.lock:
             ledger = self._with_stored(self._ledger)
             quotas = [*_others(ledger, self._quotas_underway.quotas(self._monotonic()), "")]
+            groups = self._groups(None)
         own = min(listed, key=lambda quota: quota.age_order, default=None)
         if own is not None:
             quotas = [own, *(quota for quota in quotas if quota.namespace != namespace)]
-        return standing(namespace, quotas)
+        return standing(namespace, quotas, groups)
 
     def natives(self, namespace: str) -> tuple[ResourceQuota, ...]:
         """The ResourceQuotas of the namespace."""

@@ -28,7 +28,7 @@ from webhook.reservations.ledger_cache import LedgerCache
 from webhook.reservations.ledger_writer import Times
 from webhook.reservations.pod_watches import PodWatches
 from webhook.reservations.provisional_entries import STEP_SECONDS
-from webhook.reservations.quota_usage import standing
+from webhook.reservations.quota_standing import standing
 from webhook.reservations.reservation_store import FLOOD_ATTEMPTS
 
 MAX = quota(max={"cpu": 4})

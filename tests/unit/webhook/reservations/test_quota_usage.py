@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from scheduler_core.model.pods.use import PodUse
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
 from scheduler_core.model.quotas.reservation_ledger import Charge, ReservationLedger
 from tests.support.cost import measured
 from tests.support.refusals import BEYOND_SUM
-from webhook.reservations.quota_usage import NamespaceUse, counts, risen, settled, standing
+from webhook.reservations.quota_standing import standing
+from webhook.reservations.quota_usage import NamespaceUse, counts, risen, settled
 
 OURS = frozenset({"muster-scheduler", "batch"})
 CPU = frozenset({"cpu", "pods"})
@@ -207,3 +209,68 @@ def test_a_charge_stays_until_its_pod_shows_it(
     assert [one.uid for one in found.charges] == left
     assert (found.pods_version, found.name) == (version, "elastic")
     assert settled(found, pods, **more) == found
+
+
+def department(name: str, parent: str = "", **spec: Any) -> QuotaGroup:
+    return parse_quota_group({"metadata": {"name": name}, "spec": {"parent": parent, **spec}})
+
+
+def in_group(namespace: str, group: str, used: int = 0, **spec: Any) -> ElasticQuota:
+    meta = {"name": "eq", "namespace": namespace, "labels": {"muster.dev/quota-group": group}}
+    return parse_elastic_quota({"metadata": meta, "spec": spec, "status": {"used": {"cpu": used}}})
+
+
+IN_GROUPS = [
+    pytest.param(
+        [department("dept", max={"cpu": 6})],
+        [in_group("a", "dept", max={"cpu": 9}), in_group("b", "dept", 4)],
+        "ElasticQuota a/eq: used by all quotas of QuotaGroup dept cpu=6 + requested 1 exceeds its max=6",
+        id="beyond the max of its group together with a sibling",
+    ),
+    pytest.param(
+        [department("dept", max={"cpu": 7})],
+        [in_group("a", "dept", max={"cpu": 9}), in_group("b", "dept", 4)],
+        "",
+        id="within it",
+    ),
+    pytest.param(
+        [department("dept", max={"cpu": 6}), department("lab", "dept"), department("shop", "dept")],
+        [in_group("a", "lab", max={"cpu": 9}), in_group("b", "lab", 1), in_group("c", "shop", 3)],
+        "ElasticQuota a/eq: used by all quotas of QuotaGroup dept cpu=6 + requested 1 exceeds its max=6",
+        id="beyond the max of a group further up",
+    ),
+    pytest.param(
+        [department("dept", max={"cpu": 6}), department("shop", "dept", max={"cpu": 2})],
+        [in_group("a", "dept", max={"cpu": 9}), in_group("b", "shop", 30)],
+        "",
+        id="beside a group that is above its own max",
+    ),
+    pytest.param(
+        [department("dept", min={"cpu": 4}, max={"cpu": 4})],
+        [in_group("a", "", min={"cpu": 0}), in_group("b", "dept", 40)],
+        "ElasticQuota a/eq: used by all quotas cpu=6 + requested 1 exceeds sum(min)=4" + BEYOND_SUM,
+        id="what a group uses counts up to its max",
+    ),
+    pytest.param(
+        [department("dept", min={"cpu": 7})],
+        [in_group("a", "", min={"cpu": 0})],
+        "",
+        id="a group guarantees what its quotas do not",
+    ),
+    pytest.param(
+        [department("dept", min={"cpu": 7}, lendable={"cpu": 2})],
+        [in_group("a", "", min={"cpu": 0})],
+        "ElasticQuota a/eq: used by all quotas cpu=7 + requested 1 exceeds sum(min)=7" + BEYOND_SUM,
+        id="what a group keeps back",
+    ),
+]
+
+
+@pytest.mark.parametrize(("groups", "quotas", "said"), IN_GROUPS)
+def test_groups_above_a_quota_limit_pods_of_other_schedulers(
+    groups: list[QuotaGroup], quotas: list[ElasticQuota], said: str
+) -> None:
+    """The namespace uses 2 CPUs."""
+    where = standing("a", quotas, {group.name: group for group in groups})
+    found = NamespaceUse(where, {"p": use("p", 2)}, (), OURS).judge(charge("q", 1), CPU)
+    assert ("" if found is None else str(found)) == said
