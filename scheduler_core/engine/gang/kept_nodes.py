@@ -10,10 +10,10 @@ used before the limit are not kept at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from scheduler_core.engine.gang.capacity import beyond_quota, in_use, leaving
+from scheduler_core.engine.gang.capacity import beyond_quota, charges_of, in_use, leaving
 from scheduler_core.engine.gang.cycle import GangOutcome
 from scheduler_core.engine.gang.members import Members, largest_first
 from scheduler_core.engine.gang.plan import (
@@ -30,7 +30,11 @@ from scheduler_core.engine.gang.plan import (
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import Part, QueuedUnit
-from scheduler_core.framework.nominations.nominated_sums import nominated_of_quotas
+from scheduler_core.framework.nominations.nominated_sums import (
+    nominated_by_quota,
+    nominated_of_quotas,
+    nominated_requests,
+)
 from scheduler_core.framework.nominations.stale_nominations import release_lost
 from scheduler_core.framework.preemption.eligibility import (
     gang_waits,
@@ -41,6 +45,7 @@ from scheduler_core.framework.preemption.eligibility import (
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.quota.ledger import shift
+from scheduler_core.quota.policy import admit_charge
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs.kept_nodes import DEFAULT_LIMIT_SECONDS
 
@@ -281,13 +286,13 @@ class NodeKeeper:
         victims = leaving_for(state, list(unit.pods.values()))
         if not victims or not fits_after_leaving(self._cycle, plan, members, need):
             return False
-        if not self._within_quota(members, need):
-            return False
         nominated = [
             (unit.pods[item.pod.uid], state.nodes.names[item.slot], item.vector)
             for item in plan.members
             if item.pod.uid in unit.pods
         ]
+        if not _admitted_after_leaving(state, [pod for pod, _, _ in nominated]):
+            return False
         state.nominations.put_gang(unit.key, nominated, victims, kept=False)
         self.forget(unit.key)
         return True
@@ -357,6 +362,21 @@ class NodeKeeper:
     def _keep_again(self, holder: QueuedUnit) -> None:
         if self.kept_for == holder.key:
             self._nominate(holder)
+
+
+def _admitted_after_leaving(state: ClusterState, pods: Sequence[Pod]) -> bool:
+    """Whether quotas admit some members of a gang together once all leaving pods are gone."""
+    own, total = nominated_requests(state, pods[0])
+    refusal = admit_charge(
+        state.ledger,
+        pods[0].namespace,
+        charges_of(state, pods),
+        nominated=own,
+        nominated_total=total,
+        nominated_by=nominated_by_quota(state, pods[0]),
+        after_leaving=True,
+    )
+    return refusal is None
 
 
 def _ends_by(unit: QueuedUnit, now: float, moment: float) -> bool:
