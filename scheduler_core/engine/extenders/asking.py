@@ -90,7 +90,8 @@ class Asking:
             return self._failed(unit, unit.pods.values(), next(iter(wait.problems.values())), now)
         self._forget([pod.uid for pod in concerned if self._is_outdated(pod)])
         rounds = wait.rounds if wait is not None else 0
-        if self.parked.is_full(line) and any(self._is_unanswered(plugin, pod) for pod in concerned):
+        unanswered = any(self._is_unanswered(plugin, pod) for pod in concerned)
+        if unanswered and self.parked.is_full(line, unit.namespace):
             self.parked.stand_in_line(unit, line, rounds, now)
             return []
         try:
@@ -244,7 +245,7 @@ class Asking:
             if more:
                 self._queue.take(unit)
                 told = [item for item in decisions if not _is_premature(item)]
-                if self.parked.is_full(line):
+                if self.parked.is_full(line, unit.namespace):
                     self.parked.stand_in_line(unit, line, rounds, now)
                     return told
                 return [*told, *self._ask(unit, line, rounds + 1, more, now)]

@@ -15,13 +15,17 @@ from scheduler_core.engine.scores.signature import schedules_differently
 from scheduler_core.model.extending import Question
 from scheduler_core.model.pods.pod import Pod
 
-# Questions in flight for pods of the same extenders.
+# Questions in flight for pods of the same extenders: in all, and of one namespace. An extender answers 16 at
+# a time, so pods of others wait for four of its answers.
 MOST_QUESTIONS: Final = 256
+MOST_OF_A_NAMESPACE: Final = 64
 # Stale entries are dropped once there are twice as many entries as units, plus this.
 FEW: Final = 64
 
 # A question, and the pods that its answer holds for, as they were when it was asked.
 About = tuple[Question, tuple[Pod, ...]]
+# The extenders that are asked, and the namespace of the pods.
+Line = tuple[Hashable, str]
 
 
 class Wait(msgspec.Struct):
@@ -42,7 +46,7 @@ class Wait(msgspec.Struct):
 class Parked:
     """Parked units by key (`waits`) and open questions by number.
 
-    Units that wait to ask stand in `lines`, by the extenders that they ask, in `order`.
+    Units that wait to ask stand in `lines`, by the extenders that they ask and their namespace, in `order`.
     """
 
     def __init__(self, queue: SchedulingQueue, order: Callable[[QueuedUnit], Any]) -> None:
@@ -51,23 +55,28 @@ class Parked:
         self.waits: dict[str, Wait] = {}
         self._keys: dict[int, str] = {}
         # The line of every question in flight, including questions whose unit is gone.
-        self._line_of: dict[int, Hashable] = {}
+        self._line_of: dict[int, Line] = {}
         self._under_way: Counter[Hashable] = Counter()
+        self._of_namespaces: Counter[Line] = Counter()
         # Units that wait to ask, in queue order: (sort key, number, key of the unit).
-        self.lines: dict[Hashable, list[tuple[Any, int, str]]] = {}
+        self.lines: dict[Line, list[tuple[Any, int, str]]] = {}
+        # The namespaces that have such units, by the extenders.
+        self._namespaces: dict[Hashable, set[str]] = {}
         self._stood = 0
         # Units that were called from their line, until they are tried.
         self._called: dict[str, Wait] = {}
 
-    def is_full(self, line: Hashable) -> bool:
-        """Whether a line has the maximum of questions in flight."""
-        return self._under_way[line] >= MOST_QUESTIONS
+    def is_full(self, line: Hashable, namespace: str) -> bool:
+        """Whether a line has the maximum of questions in flight, in all or of a namespace."""
+        own = self._of_namespaces[line, namespace]
+        return self._under_way[line] >= MOST_QUESTIONS or own >= MOST_OF_A_NAMESPACE
 
     def stand_in_line(self, unit: QueuedUnit, line: Hashable, rounds: int, now: float) -> None:
         """Park a unit until its line may ask more."""
         self._park(Wait(unit, unit.attempts, line, rounds, {}), now)
         self._stood += 1
-        waiting = self.lines.setdefault(line, [])
+        waiting = self.lines.setdefault((line, unit.namespace), [])
+        self._namespaces.setdefault(line, set()).add(unit.namespace)
         heapq.heappush(waiting, (self._order(unit), self._stood, unit.key))
         if len(waiting) > 2 * len(self._queue.units) + FEW:
             # Keep one entry per unit.
@@ -80,8 +89,9 @@ class Parked:
         """Park a unit until these questions are answered."""
         self._park(Wait(unit, unit.attempts, line, rounds, dict(asked)), now)
         self._under_way[line] += len(asked)
+        self._of_namespaces[line, unit.namespace] += len(asked)
         self._keys.update(dict.fromkeys(asked, unit.key))
-        self._line_of.update(dict.fromkeys(asked, line))
+        self._line_of.update(dict.fromkeys(asked, (line, unit.namespace)))
 
     def _park(self, wait: Wait, now: float) -> None:
         self.waits[wait.unit.key] = wait
@@ -122,8 +132,11 @@ class Parked:
         if number not in self._line_of:
             return False, None
         line = self._line_of.pop(number)
-        self._under_way[line] -= 1
-        return True, line
+        self._under_way[line[0]] -= 1
+        self._of_namespaces[line] -= 1
+        if not self._of_namespaces[line]:
+            del self._of_namespaces[line]
+        return True, line[0]
 
     def answered(self, number: int) -> tuple[Wait, About] | None:
         """The parked unit and the question of an answer; None if the unit is gone."""
@@ -146,27 +159,40 @@ class Parked:
 
     def next_in(self, line: Hashable, now: float) -> None:
         """Requeue as many units of a line as may ask now, in queue order."""
-        waiting = self.lines.get(line)
         free = MOST_QUESTIONS - self._under_way[line]
-        if waiting and free > 0:
-            free -= self._number_called(line)
-        while waiting and free > 0:
-            wait = self.waits.get(heapq.heappop(waiting)[2])
-            if wait is not None and not wait.asked and self.resume(wait, now):
-                self._called[wait.unit.key] = wait
-                free -= 1
-        if waiting is not None and not waiting:
-            del self.lines[line]
+        if free > 0 and self._namespaces.get(line):
+            called = self._called_of(line)
+            free -= called.total()
+            while free > 0 and (waiting := self._first_in(line, called)) is not None:
+                wait = self.waits.get(heapq.heappop(waiting)[2])
+                if wait is not None and not wait.asked and self.resume(wait, now):
+                    self._called[wait.unit.key] = wait
+                    called[wait.unit.namespace] += 1
+                    free -= 1
         if not self._under_way[line]:
             del self._under_way[line]
 
-    def _number_called(self, line: Hashable) -> int:
-        """The number of called units of a line that have not been tried yet."""
+    def _first_in(self, line: Hashable, called: Counter[str]) -> list[tuple[Any, int, str]] | None:
+        """The units of the namespace whose first unit is next of those that may ask more; None for none."""
+        found: list[tuple[Any, int, str]] | None = None
+        for namespace in list(self._namespaces.get(line, ())):
+            waiting = self.lines.get((line, namespace))
+            if not waiting:
+                self._namespaces[line].discard(namespace)
+                self.lines.pop((line, namespace), None)
+            elif self._of_namespaces[line, namespace] + called[namespace] < MOST_OF_A_NAMESPACE:
+                found = waiting if found is None or waiting[0] < found[0] else found
+        if not self._namespaces.get(line):
+            self._namespaces.pop(line, None)
+        return found
+
+    def _called_of(self, line: Hashable) -> Counter[str]:
+        """The number of called units of a line that have not been tried yet, by namespace."""
         units, soon = self._queue.units, (Part.ACTIVE, Part.BACKOFF)
         for key, wait in list(self._called.items()):
             if units.get(key) is not wait.unit or wait.unit.part not in soon:
                 del self._called[key]
-        return sum(1 for wait in self._called.values() if wait.line == line)
+        return Counter(wait.unit.namespace for wait in self._called.values() if wait.line == line)
 
 
 def _is_stale(unit: QueuedUnit, question: Question) -> bool:

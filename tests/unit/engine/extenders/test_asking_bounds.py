@@ -24,6 +24,42 @@ def single(name: str, cpu: int = 1, priority: int = 0) -> PodBuilder:
     return make_pod(f"a/{name}").uid(name).requests(cpu=cpu).priority(priority)
 
 
+def test_a_namespace_with_many_questions_leaves_room_for_those_of_others() -> None:
+    """Its own pods are older, more important, and more than may ask at once."""
+    made = Extended([999])
+    for number in range(2 * parked.MOST_QUESTIONS):
+        made.put(single(f"p{number}", priority=9))
+    first = made.asked()
+    assert len(first) == parked.MOST_OF_A_NAMESPACE
+    made.put(make_pod("b/other").uid("other").requests(cpu=1))
+    (question,) = made.asked()
+    assert question.pod.name == "other"
+    made.answer(first[0])
+    decisions = made.step()
+    assert set(placed(decisions)) == {first[0].pod.name}
+    (asked,) = (item for item in decisions if isinstance(item, Asked))
+    assert asked.question.pod.namespace == "a", "its next pod has the place that is free"
+
+
+def test_who_waits_to_ask_does_so_in_the_order_of_the_queue_over_all_namespaces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parked, "MOST_QUESTIONS", 2)
+    monkeypatch.setattr(parked, "MOST_OF_A_NAMESPACE", 2)
+    made = Extended([999])
+    made.put(single("p0"), single("p1"))
+    under_way = made.asked()
+    for number, space in enumerate("baab"):
+        made.put(make_pod(f"{space}/w{number}").uid(f"w{number}").requests(cpu=1).priority(number))
+    assert made.asked() == []
+    names = []
+    while under_way:
+        made.answer(under_way.pop(0))
+        under_way += [item.question for item in made.step() if isinstance(item, Asked)]
+        names = [*names, *(item.pod.name for item in under_way if item.pod.name not in names)]
+    assert names[1:] == ["w3", "w2", "w1", "w0"]
+
+
 def test_leave_to_evict_for_pods_that_went_is_forgotten() -> None:
     made = Extended([2], PREEMPT)
     made.put(single("low", 2).on("n0"))
