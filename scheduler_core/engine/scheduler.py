@@ -413,6 +413,8 @@ class Scheduler:
         if outcome.preemption is not None:
             decisions += evict_for_gang(self.state, outcome.preemption)
             if not again and self._may_start_at_once(members, outcome.preemption.victims):
+                # Other nodes may have been planned for it before.
+                self.kept_nodes.forget(unit.key)
                 made, plugins = self._try_gang(unit, gang, members, now, again=True)
                 return decisions + made, plugins
         if outcome.reserved or outcome.preemption is not None:
