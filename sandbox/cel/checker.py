@@ -6,8 +6,9 @@ Types and costs are those of kube-apiserver's compiler. Methods without a known 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from sandbox.cel.cost import (
     ONE,
@@ -17,6 +18,7 @@ from sandbox.cel.cost import (
     capped,
     size_of,
 )
+from sandbox.cel.kubernetes_values import duration, timestamp
 from sandbox.cel.operators import (
     LIST_COST,
     binary,
@@ -149,6 +151,7 @@ class Checker:
                 return self._has(args, scope)
             if name not in FUNCTIONS:
                 raise undeclared(name)
+            _check_constant(name, args)
             return _applied(name, FUNCTIONS[name], None, [self.value(arg, scope) for arg in args])
         if isinstance(of, Name) and of.name in LIBRARIES and of.name not in scope:
             return Value(ANY, total(1, *(self.value(arg, scope).cost for arg in args)))
@@ -159,6 +162,7 @@ class Checker:
             return Value(ANY, total(1, target.cost))
         if name not in METHODS:
             raise undeclared(name)
+        _check_constant(name, args)
         return _applied(name, METHODS[name], target, [self.value(arg, scope) for arg in args])
 
     def _has(self, args: tuple[Node, ...], scope: Scope) -> Value:
@@ -211,6 +215,22 @@ class Checker:
         return Value(item, 1, None if target.known else Size(0, self._root.max_elements), target.known)
 
 
+_CONSTANTS: Final[Mapping[str, Callable[[Any], object]]] = {
+    "duration": duration,
+    "timestamp": timestamp,
+    "matches": re.compile,
+}
+
+
+def _check_constant(name: str, args: tuple[Node, ...]) -> None:
+    """Spans, moments and patterns that stand in a rule are read when it is made. Raises CelError."""
+    if name in _CONSTANTS and len(args) == 1 and isinstance(args[0], Literal):
+        try:
+            _CONSTANTS[name](args[0].value)
+        except (CelError, re.error, TypeError):
+            raise CelError(f"invalid {name} argument") from None
+
+
 def _looped(target: Value, count: Size, turn: int, rest: int) -> int:
     return total(target.cost, capped(count.most * turn), rest)
 
@@ -218,9 +238,11 @@ def _looped(target: Value, count: Size, turn: int, rest: int) -> int:
 def _field(of: Value, name: str) -> Value:
     kind = of.type.kind
     if kind == "object":
-        if name not in of.type.fields:
+        # Words that CEL reserves are names of fields behind a dot, too.
+        declared = of.type.fields.get(name) or of.type.fields.get(f"__{name}__")
+        if declared is None:
             raise CelError(f"undefined field '{name}'")
-        return Value(of.type.fields[name], total(of.cost, 1), known=of.known)
+        return Value(declared, total(of.cost, 1), known=of.known)
     if kind == "map":
         return Value(of.type.item or ANY, total(of.cost, 1))
     if kind == "optional" and of.type.item is not None:
@@ -256,6 +278,8 @@ _RESULTS: Final = {"bool": BOOL, "int": INT, "double": DOUBLE, "string": STRING,
 
 
 def _result(word: str, target: Value | None) -> DeclType:
+    if word == "same":
+        return target.type if target else ANY
     if word == "item":
         return (target.type.item if target else None) or ANY
     if word == "strings":

@@ -1,17 +1,31 @@
 """Evaluation of CEL expressions: match conditions of webhooks, and validation rules of CRDs.
 
 Supported: literals, field selection and indexing (also optional: `a.?b`, `orValue`), arithmetic, comparison,
-`in`, `&&`, `||`, `?:`, `has`, `size`, conversions, strings, quantities and the macros `all`, `exists`,
-`exists_one`, `filter` and `map`. Other functions, and `authorizer`, are a `CelError` at compile time.
+`in`, `&&`, `||`, `?:`, `has`, the macros `all`, `exists`, `exists_one`, `filter` and `map`, and the functions
+of `sandbox.cel.functions`. Other functions, and `authorizer`, are a `CelError` at compile time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from sandbox.cel.functions import ABSENT, FUNCTIONS, METHODS, OPERATORS, Optional, boolean, number
+from sandbox.cel.functions import (
+    ABSENT,
+    FUNCTIONS,
+    LAZY,
+    LIBRARY_FUNCTIONS,
+    METHODS,
+    OPERATORS,
+    CelType,
+    Optional,
+    boolean,
+    negated,
+    otherwise,
+)
+from sandbox.cel.names import unescaped
+from sandbox.cel.signatures import LIBRARIES, TYPE_NAMES
 from sandbox.cel.syntax import (
     Binary,
     CelError,
@@ -31,7 +45,9 @@ from sandbox.cel.syntax import (
 __all__ = ["CelError", "Expression", "compile_expression"]
 
 Environment = Mapping[str, Any]
-_MACROS = frozenset(("all", "exists", "exists_one", "filter", "map"))
+_MACROS = frozenset(("all", "exists", "exists_one", "existsOne", "filter", "map"))
+# What the evaluation of a part may raise: an error of that part alone.
+_ERRORS = (CelError, TypeError, ValueError, ZeroDivisionError, AttributeError, OverflowError, re.error)
 
 
 class Expression:
@@ -45,7 +61,9 @@ class Expression:
         """The value; raises CelError for a missing field or key, or operands of a wrong type."""
         try:
             return _run(self._tree, variables)
-        except (TypeError, ValueError, ZeroDivisionError, re.error) as error:
+        except _ERRORS as error:
+            if isinstance(error, CelError):
+                raise
             raise CelError(str(error)) from error
 
     def holds(self, variables: Environment) -> bool:
@@ -66,7 +84,7 @@ def compile_expression(text: str, variables: frozenset[str]) -> Expression:
 def _check(node: Node, known: frozenset[str]) -> None:
     match node:
         case Name(name):
-            if name not in known:
+            if name not in known and name not in TYPE_NAMES:
                 raise CelError(f"undeclared reference to {name!r}")
         case Select(of, _, _):
             _check(of, known)
@@ -93,7 +111,10 @@ def _check(node: Node, known: frozenset[str]) -> None:
 
 
 def _check_call(node: FunctionCall, known: frozenset[str]) -> None:
-    if node.of is not None:
+    if name := _library_function(node.of, node.name, known):
+        if name not in LIBRARY_FUNCTIONS:
+            raise CelError(f"function {name!r} is not supported here")
+    elif node.of is not None:
         _check(node.of, known)
         if node.name in _MACROS:
             most = 3 if node.name == "map" else 2
@@ -102,7 +123,7 @@ def _check_call(node: FunctionCall, known: frozenset[str]) -> None:
             for arg in node.args[1:]:
                 _check(arg, known | {node.args[0].name})
             return
-        if node.name not in METHODS:
+        if node.name not in METHODS and node.name not in LAZY:
             raise CelError(f"function {node.name!r} is not supported here")
     elif node.name == "has":
         if len(node.args) != 1 or not isinstance(node.args[0], Select):
@@ -113,18 +134,24 @@ def _check_call(node: FunctionCall, known: frozenset[str]) -> None:
         _check(arg, known)
 
 
+def _library_function(of: Node | None, name: str, known: Collection[str]) -> str:
+    """The whole name of a function of a namespace, such as `sets.contains`; empty for other calls."""
+    is_one = isinstance(of, Name) and of.name in LIBRARIES and of.name not in known
+    return f"{of.name}.{name}" if is_one and of is not None else ""
+
+
 def _run(node: Node, env: Environment) -> Any:
     match node:
         case Literal(value):
             return value
         case Name(name):
-            return env[name]
+            return env[name] if name in env else CelType(name)
         case Select(of, field, optional):
-            return _lookup(_run(of, env), field, optional)
+            return _lookup(_run(of, env), unescaped(field), optional)
         case Index(of, key, optional):
             return _lookup(_run(of, env), _run(key, env), optional)
         case Unary(op, of):
-            return not boolean(_run(of, env)) if op == "!" else -number(_run(of, env))
+            return not boolean(_run(of, env)) if op == "!" else negated(_run(of, env))
         case Binary("&&", left, right):
             return _logic(left, right, env, decided_by=False)
         case Binary("||", left, right):
@@ -167,7 +194,7 @@ def _logic(left: Node, right: Node, env: Environment, *, decided_by: bool) -> bo
     try:
         if boolean(_run(left, env)) is decided_by:
             return decided_by
-    except (CelError, TypeError, ValueError, ZeroDivisionError):
+    except _ERRORS:
         if boolean(_run(right, env)) is decided_by:
             return decided_by
         raise
@@ -179,11 +206,15 @@ def _call(of: Node | None, name: str, args: tuple[Node, ...], env: Environment) 
         if name == "has":
             return _has(args[0], env)
         return FUNCTIONS[name](*[_run(arg, env) for arg in args])
+    if whole := _library_function(of, name, env):
+        return LIBRARY_FUNCTIONS[whole](*[_run(arg, env) for arg in args])
     target = _run(of, env)
     if name in _MACROS:
         if len(args) == 3:
             target, args = _macro("filter", target, args[0].name, args[1], env), (args[0], args[2])
         return _macro(name, target, args[0].name, args[1], env)
+    if name in LAZY:
+        return otherwise(name, target, lambda: _run(args[0], env))
     return METHODS[name](target, *[_run(arg, env) for arg in args])
 
 
@@ -193,7 +224,7 @@ def _has(selection: Select, env: Environment) -> bool:
         of = of.value if of.present else {}
     if not isinstance(of, Mapping):
         raise CelError(f"has() on a value without fields: {selection.field}")
-    return of.get(selection.field) is not None
+    return of.get(unescaped(selection.field)) is not None
 
 
 def _macro(name: str, target: Any, variable: str, body: Node, env: Environment) -> Any:
@@ -204,7 +235,23 @@ def _macro(name: str, target: Any, variable: str, body: Node, env: Environment) 
 
     if name == "map":
         return [each(item) for item in items]
+    if name in ("all", "exists"):
+        return _decided(items, each, by=name == "exists")
     verdicts = [boolean(each(item)) for item in items]
     if name == "filter":
         return [item for item, keep in zip(items, verdicts, strict=True) if keep]
-    return {"all": all(verdicts), "exists": any(verdicts), "exists_one": sum(verdicts) == 1}[name]
+    return sum(verdicts) == 1
+
+
+def _decided(items: list[Any], each: Callable[[Any], Any], *, by: bool) -> bool:
+    """`exists` is decided by one that is true, `all` by one that is false: it hides errors of the others."""
+    failure: Exception | None = None
+    for item in items:
+        try:
+            if boolean(each(item)) is by:
+                return by
+        except _ERRORS as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return not by

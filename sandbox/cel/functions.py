@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import operator
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import Any
 
+from sandbox.cel.formatting import formatted, shown
+from sandbox.cel.kubernetes_values import VALUE_FUNCTIONS, VALUE_METHODS
 from sandbox.cel.syntax import CelError
-from scheduler_core.errors import ModelError
-from scheduler_core.model.quantity import parse_quantity
+from sandbox.cel.texts import TEXT_METHODS
 
 
 class Optional:
@@ -39,13 +43,85 @@ def number(value: Any) -> Any:
     return value
 
 
+def _whole(value: Any) -> Any:
+    """A number; raises CelError for an integer of more than 64 bits."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise CelError("integer overflow")
+    return value
+
+
+def negated(value: Any) -> Any:
+    """`-value`."""
+    return -value if isinstance(value, timedelta) else _whole(-number(value))
+
+
+def _subtract(left: Any, right: Any) -> Any:
+    if isinstance(left, datetime | timedelta):
+        return left - right
+    return _whole(number(left) - number(right))
+
+
+def _remainder(left: int, right: int) -> int:
+    return left - right * _divide(left, right)
+
+
+class CelType:
+    """A type as a value: `type(self.x) == string`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CelType) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+_TYPES: Mapping[type, str] = {
+    bool: "bool",
+    int: "int",
+    float: "double",
+    str: "string",
+    list: "list",
+    dict: "map",
+    type(None): "null_type",
+    CelType: "type",
+}
+
+
+def _type(value: Any) -> CelType:
+    return CelType(_TYPES.get(type(value), type(value).__name__))
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, datetime):
+        return int(value.timestamp())
+    if isinstance(value, str) and not re.fullmatch(r"[+-]?\d+", value):
+        raise CelError(f"{value!r} is no integer")
+    found: int = _whole(int(value))
+    return found
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if value in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise CelError(f"{value!r} is neither true nor false")
+
+
 def _equal(left: Any, right: Any) -> bool:
     return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 
 def _divide(left: Any, right: Any) -> Any:
     if isinstance(left, int) and isinstance(right, int):
-        return (abs(left) // abs(right)) * (1 if (left < 0) == (right < 0) else -1)
+        if right == 0:
+            raise CelError("division by zero")
+        return _whole((abs(left) // abs(right)) * (1 if (left < 0) == (right < 0) else -1))
     return number(left) / number(right)
 
 
@@ -54,7 +130,11 @@ def _add(left: Any, right: Any) -> Any:
         return left + right
     if isinstance(left, list) and isinstance(right, list):
         return [*left, *right]
-    return number(left) + number(right)
+    if isinstance(left, datetime | timedelta):
+        return left + right
+    if isinstance(right, datetime):
+        return right + left
+    return _whole(number(left) + number(right))
 
 
 def _in(item: Any, container: Any) -> bool:
@@ -63,10 +143,19 @@ def _in(item: Any, container: Any) -> bool:
     return any(_equal(item, other) for other in container)
 
 
-def _or_value(target: Any, default: Any) -> Any:
+def otherwise(name: str, target: Any, default: Callable[[], Any]) -> Any:
+    """`target.orValue(default)` or `target.or(default)`: the default is evaluated only where it is needed."""
     if not isinstance(target, Optional):
-        raise CelError("orValue() needs an optional value such as object.?spec")
-    return target.value if target.present else default
+        raise CelError(f"{name}() needs an optional value such as object.?spec")
+    if not target.present:
+        return default()
+    return target.value if name == "orValue" else target
+
+
+def _value(target: Any) -> Any:
+    if not isinstance(target, Optional) or not target.present:
+        raise CelError("optional.none() dereference")
+    return target.value
 
 
 def _has_value(target: Any) -> bool:
@@ -74,31 +163,9 @@ def _has_value(target: Any) -> bool:
 
 
 def _to_string(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _quantity(text: Any) -> int:
-    """A quantity in thousandths, rounded up."""
-    try:
-        return parse_quantity(text, scale=3)
-    except ModelError as error:
-        raise CelError(error.problem) from None
-
-
-def _format(text: str, values: list[Any]) -> str:
-    """The text with a value in the place of each `%s`; other verbs are not supported."""
-    parts = text.split("%s")
-    if "%" in "".join(parts) or len(parts) != len(values) + 1:
-        raise CelError(f"format {text!r} does not suit {len(values)} values")
-    return parts[0] + "".join(_to_string(value) + part for value, part in zip(values, parts[1:], strict=True))
-
-
-def _is_quantity(text: Any) -> bool:
-    try:
-        parse_quantity(text)
-    except ModelError:
-        return False
-    return isinstance(text, str)
+    if isinstance(value, list | dict | Fraction) or value is None:
+        raise CelError(f"string() takes no {type(value).__name__}")
+    return shown(value)
 
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -110,37 +177,45 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
     "in": _in,
     "+": _add,
-    "-": lambda left, right: number(left) - number(right),
-    "*": lambda left, right: number(left) * number(right),
+    "-": _subtract,
+    "*": lambda left, right: _whole(number(left) * number(right)),
     "/": _divide,
-    "%": lambda left, right: left - right * _divide(left, right),
+    "%": _remainder,
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "size": len,
     "string": _to_string,
-    "int": int,
+    "int": _integer,
     "double": float,
+    "bool": _bool,
     "dyn": lambda value: value,
-    "quantity": _quantity,
-    "isQuantity": _is_quantity,
+    "type": _type,
+    **VALUE_FUNCTIONS,
 }
 METHODS: dict[str, Callable[..., Any]] = {
     "size": len,
-    "startsWith": str.startswith,
-    "endsWith": str.endswith,
-    "contains": lambda text, part: operator.contains(text, part),
-    "matches": lambda text, pattern: re.search(pattern, text) is not None,
-    "lowerAscii": str.lower,
-    "upperAscii": str.upper,
-    "trim": str.strip,
-    "split": str.split,
-    "replace": str.replace,
-    "join": lambda items, separator="": separator.join(items),
-    "isGreaterThan": operator.gt,
-    "isLessThan": operator.lt,
-    "asApproximateFloat": lambda amount: amount / 1000,
-    "format": _format,
-    "compareTo": lambda left, right: (left > right) - (left < right),
-    "orValue": _or_value,
+    **TEXT_METHODS,
+    **VALUE_METHODS,
+    "format": formatted,
     "hasValue": _has_value,
+    "value": _value,
 }
+# Evaluated by `otherwise`, because their argument may not be.
+LAZY = frozenset({"orValue", "or"})
+
+
+def _has_all(items: list[Any], wanted: list[Any]) -> bool:
+    return all(_in(item, items) for item in wanted)
+
+
+LIBRARY_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "sets.contains": _has_all,
+    "sets.intersects": lambda one, other: any(_in(item, one) for item in other),
+    "sets.equivalent": lambda one, other: _has_all(one, other) and _has_all(other, one),
+    "optional.of": lambda value: Optional(True, value),
+    "optional.none": lambda: ABSENT,
+    "optional.ofNonZeroValue": lambda value: Optional(True, value) if value else ABSENT,
+    "strings.quote": json.dumps,
+    "ip.isCanonical": lambda text: str(VALUE_FUNCTIONS["ip"](text)) == text,
+}
+"""Functions of namespaces, by their whole names."""

@@ -10,8 +10,10 @@ from typing import Any, Final
 from sandbox import errors
 from sandbox.cel.checker import WrongResult, check
 from sandbox.cel.cost import capped
+from sandbox.cel.evaluation import compile_expression
+from sandbox.cel.names import escaped
 from sandbox.cel.syntax import CelError
-from sandbox.cel.types import REQUEST_BYTES, DeclType, Schema, declared, escaped, limit_of
+from sandbox.cel.types import REQUEST_BYTES, DeclType, Schema, declared, limit_of
 from sandbox.errors import StatusCause
 
 RULE_LIMIT: Final = 10_000_000
@@ -101,6 +103,8 @@ def _rule(rule: dict[str, Any], path: str, place: _Place, budget: _Budget) -> It
         yield errors.required(f"{path}.rule", "rule is not specified")
         return
     if place.type is None or _BEYOND.search(text):
+        if unsupported := _unsupported(text):
+            yield errors.invalid_value(f"{path}.rule", _shown(rule), unsupported)
         return
     times = place.times if place.times is not None else REQUEST_BYTES // (place.type.min_size + 1)
     try:
@@ -112,6 +116,9 @@ def _rule(rule: dict[str, Any], path: str, place: _Place, budget: _Budget) -> It
         problem = f"compilation failed: ERROR: <input>: {error}"
         yield errors.invalid_value(f"{path}.rule", _shown(rule), problem)
         return
+    if unsupported := _unsupported(text):
+        yield errors.invalid_value(f"{path}.rule", _shown(rule), unsupported)
+        return
     yield from _spent("estimated rule cost", f"{path}.rule", capped(cost * times), budget)
     if "oldSelf" not in text:
         if rule.get("optionalOldSelf") is not None:
@@ -122,6 +129,15 @@ def _rule(rule: dict[str, Any], path: str, place: _Place, budget: _Budget) -> It
         yield errors.invalid_value(f"{path}.rule", rule["rule"], problem)
     if message:
         yield from _message(rule, str(message), path, place.type, budget)
+
+
+def _unsupported(text: str) -> str:
+    """Why the sandbox cannot evaluate a rule that compiles; empty where it can."""
+    try:
+        compile_expression(text, frozenset({"self", "oldSelf"}))
+    except CelError as error:
+        return f"the sandbox cannot evaluate this rule, a kube-apiserver can: {error}"
+    return ""
 
 
 def _message(

@@ -1,7 +1,7 @@
 """Signatures of CEL functions and methods, for the type checker.
 
 A signature is `target.argument,argument:result`; spaces separate several signatures. `*` is any type, `item`
-the type of a list's items, `strings` a list of strings.
+the type of a list's items, `same` that of the target, `strings` a list of strings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ METHODS: Final[dict[str, str]] = {
     "lowerAscii": "string.:string",
     "upperAscii": "string.:string",
     "trim": "string.:string",
-    "reverse": "string.:string",
+    "reverse": "list.:same",
+    "sort": "list.:same",
+    "distinct": "list.:same",
+    "slice": "list.int,int:same",
+    "includes": "list.*:bool",
     "replace": "string.string,string:string string.string,string,int:string",
     "split": "string.string:strings string.string,int:strings",
     "substring": "string.int:string string.int,int:string",
@@ -32,7 +36,6 @@ METHODS: Final[dict[str, str]] = {
     "sum": "list.:item",
     "min": "list.:item",
     "max": "list.:item",
-    "sign": "quantity.:int",
     "isGreaterThan": "quantity.quantity:bool semver.semver:bool",
     "isLessThan": "quantity.quantity:bool semver.semver:bool",
     "compareTo": "quantity.quantity:int semver.semver:int",
@@ -70,6 +73,7 @@ FUNCTIONS: Final[dict[str, str]] = {
     "isQuantity": "string:bool",
     "url": "string:url",
     "isURL": "string:bool",
+    "sign": "quantity:int",
     "ip": "string:any",
     "isIP": "string:bool",
     "cidr": "string:any",
@@ -91,7 +95,7 @@ UNFOLLOWED: Final = frozenset(
 )
 """Methods of Kubernetes' CEL libraries without known types and costs."""
 
-LIBRARIES: Final = frozenset(["sets", "math", "optional", "ip", "format", "jsonpatch", "strings"])
+LIBRARIES: Final = frozenset(["sets", "optional", "ip", "format", "jsonpatch", "strings"])
 """Namespaces of functions: `sets.contains(a, b)`."""
 
 TYPE_NAMES: Final = frozenset(

@@ -6,21 +6,15 @@ request size bounds a value.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from sandbox.cel.names import escaped
+
 Schema = dict[str, Any]
 REQUEST_BYTES: Final = 3 * 1024 * 1024
 _TEXT_MAX: Final = REQUEST_BYTES - 2
-_RESERVED: Final = frozenset(
-    {
-        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
-        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
-    }
-)
-_ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +72,6 @@ def fits(one: DeclType, other: DeclType) -> bool:
         return False
     parts = ((one.key, other.key), (one.item, other.item))
     return all(a is None or b is None or fits(a, b) for a, b in parts)
-
-
-def escaped(name: str) -> str:
-    """The CEL identifier of a property; "" if it has none."""
-    if name in _RESERVED:
-        return f"__{name}__"
-    if not re.fullmatch(r"[A-Za-z_./-][A-Za-z0-9_./-]*", name):
-        return ""
-    return re.sub(r"__|[./-]", lambda match: _ESCAPES[match.group()], name)
 
 
 def limit_of(schema: Schema, key: str) -> int | None:

@@ -8,6 +8,7 @@ so already stay as they are, with a `+` or leading zeros. Amounts of resources a
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
@@ -25,8 +26,22 @@ _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T"
 _SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIXES: Final = ("", *_BINARY)
 _NANO, _MILLI = -9, -3
-# Beyond this exponent nothing is an amount of anything: such texts stay as they are.
+# Texts with a larger exponent stay as they are.
 _MAX_EXPONENT: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """A quantity as it was read: its size without the sign, and the format in which it is written."""
+
+    text: str
+    size: Fraction
+    is_negative: bool
+    is_binary: bool
+    has_exponent: bool
+    # The power of ten of its last digit, and whether its text is taken for the shortest one.
+    scale: int
+    stays: bool
 
 
 def as_stored(value: str | float, *, of_resource: bool = False) -> str:
@@ -35,36 +50,46 @@ def as_stored(value: str | float, *, of_resource: bool = False) -> str:
     `of_resource`: the amount of a named resource (a value of a Go ResourceList), which is rounded up to
     thousandths. Raises ModelError for what is no quantity.
     """
-    return _as_stored(value.strip() if isinstance(value, str) else repr(value), of_resource)
+    amount = _read(_text_of(value))
+    if amount.stays and (not of_resource or amount.scale >= _MILLI):
+        return amount.text
+    size = _rounded_up(amount.size, _MILLI) if of_resource else amount.size
+    sign = "-" if amount.is_negative and size else ""
+    return sign + _written(size, amount.is_binary, amount.has_exponent)
+
+
+def amount_of(value: str | float) -> Fraction:
+    """The exact amount of a quantity, in billionths at least. Raises ModelError."""
+    amount = _read(_text_of(value))
+    return -amount.size if amount.is_negative else amount.size
+
+
+def _text_of(value: str | float) -> str:
+    return value.strip() if isinstance(value, str) else repr(value)
 
 
 @lru_cache(maxsize=16384)
-def _as_stored(text: str, of_resource: bool) -> str:
+def _read(text: str) -> _Amount:
     match = _TEXT.fullmatch(text) if 0 < len(text) <= MAX_LENGTH else None
     if match is None:
         raise ModelError("", RULE)
     whole, part, suffix = match["whole"] or "0", match["part"] or "", match["suffix"]
-    is_binary = suffix in _BINARY
+    is_binary, is_plain = suffix in _BINARY, suffix in _DECIMAL
     exponent = _BINARY[suffix] if is_binary else _exponent_of(suffix)
-    if abs(exponent) > _MAX_EXPONENT:
-        return text
     is_short = _is_short(whole, part, exponent, is_binary)
     if not is_short and not (match["zeros"] or match["whole"] or part):
         raise ModelError("", RULE)
     scale = -len(part) if is_binary else exponent - len(part)
-    if is_short and _stays(whole, part, exponent, scale, is_binary) and (not of_resource or scale >= _MILLI):
-        return text
-    value = (
-        Fraction(int(whole + part)) * (Fraction(2) ** exponent if is_binary else 1) * Fraction(10) ** scale
-    )
-    value = _rounded_up(value, _NANO)
+    unit = Fraction(2**exponent) if is_binary else Fraction(1)
+    size = _rounded_up(int(whole + part) * unit * Fraction(10) ** scale, _NANO)
     if is_binary and not is_short:
-        value = min(value, Fraction(INT64_MAX))
-        is_binary = value >= 1
-    if of_resource:
-        value = _rounded_up(value, _MILLI)
-    sign = "-" if match["sign"] == "-" and value else ""
-    return sign + _written(value, is_binary, suffix not in _BINARY and suffix not in _DECIMAL)
+        size = min(size, Fraction(INT64_MAX))
+        is_binary = size >= 1
+    stays = is_short and _stays(whole, part, exponent, scale, suffix in _BINARY)
+    # What has so large an exponent is no amount of anything.
+    stays = stays or abs(exponent) > _MAX_EXPONENT
+    has_exponent = not is_plain and suffix not in _BINARY
+    return _Amount(text, size, match["sign"] == "-", is_binary, has_exponent, scale, stays)
 
 
 def _exponent_of(suffix: str) -> int:

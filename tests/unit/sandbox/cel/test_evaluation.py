@@ -64,7 +64,7 @@ def test_true(sentence: str, text: str) -> None:
 REFUSED = [
     ("an unknown variable", "authorizer.group('').check('get')", "undeclared reference to 'authorizer'"),
     ("an unknown function", "now() > 1", "function 'now' is not supported"),
-    ("an unknown method", "object.metadata.name.reverse() == 'a'", "function 'reverse' is not supported"),
+    ("an unknown method", "object.metadata.name.turned() == 'a'", "function 'turned' is not supported"),
     ("an unfinished expression", "object.metadata.name ==", "unexpected"),
     ("an unclosed bracket", "(true", "expected ')'"),
     ("two expressions", "true false", "unexpected 'false'"),
