@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -105,14 +105,19 @@ class InterPodAffinity:
                 domains = state.neighbours.domains(term.topology_key)
                 sums = state.neighbours.selected(selected_by(state, pod, term), domains)
                 _add(weights, term.topology_key, sign * term.weight, sums)
-        for group in _terms_about(cycle):
-            weight = self.hard_weight if group.term.role is Role.REQUIRES else group.term.weight
-            if weight and group.term.role is not Role.REPELS:
-                _add(weights, group.term.topology_key, weight, state.neighbours.carried(group))
+        for key, theirs in state.neighbours.carried_together(self._weighted(_terms_about(cycle))).items():
+            _add(weights, key, 1, theirs)
         if not weights:
             return SKIP
         cycle.slots[_SCORING] = weights
         return SUCCESS
+
+    def _weighted(self, groups: Iterable[TermGroup]) -> Iterator[tuple[TermGroup, int]]:
+        """The terms that have a say in the scores, with their weights."""
+        for group in groups:
+            weight = self.hard_weight if group.term.role is Role.REQUIRES else group.term.weight
+            if weight and group.term.role is not Role.REPELS:
+                yield group, weight
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """int64 [M]: sum of the weights of the node's domains; may be negative."""
@@ -151,7 +156,7 @@ def _terms_about(cycle: Cycle) -> list[TermGroup]:
     return found
 
 
-def _add(weights: dict[str, Int64], key: str, weight: int, sums: Int32) -> None:
+def _add(weights: dict[str, Int64], key: str, weight: int, sums: Int32 | Int64) -> None:
     added: Int64 = sums * np.int64(weight)  # [V + 1]
     held = weights.get(key)
     weights[key] = added if held is None else held + added
@@ -190,9 +195,8 @@ def _avoided(state: ClusterState, pod: Pod) -> _Verdicts:
 def _guarded(state: ClusterState, groups: Sequence[TermGroup]) -> _Verdicts:
     """Domains with a pod whose required anti-affinity selects this pod."""
     out: _Verdicts = {}
-    for group in groups:
-        domains = state.neighbours.domains(group.term.topology_key)
-        _join(out, group.term.topology_key, domains, state.neighbours.carried(group) > 0)
+    for key, sums in state.neighbours.carried_together((group, 1) for group in groups).items():
+        _join(out, key, state.neighbours.domains(key), sums > 0)
     return out
 
 

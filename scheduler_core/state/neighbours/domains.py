@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler_core.arrays.intern import ABSENT
 from scheduler_core.arrays.types import Bool, Int32, Int64
@@ -158,14 +159,18 @@ class DomainCounts:
 
 def fresh_sums(owner: Counted, domains: Domains) -> Int32:
     """int32 [V + 1], counted anew from where the pods are."""
-    slots, times = owner.spots()
+    return sums_at(*owner.spots(), domains).astype(np.int32)
+
+
+def sums_at(slots: Int64, times: Int64 | None, domains: Domains) -> NDArray[np.float64] | Int64:
+    """[V + 1]: how often the domains of node slots occur, each slot as many times as given (None: once)."""
     if len(slots) and int(slots.max()) >= len(domains.ids):
         known = slots < len(domains.ids)
         slots, times = slots[known], None if times is None else times[known]
     ids = domains.ids[slots]
     inside = ids >= 0
     weights = None if times is None else times[inside]
-    return np.bincount(ids[inside], weights, minlength=domains.size + 1).astype(np.int32)
+    return np.bincount(ids[inside], weights, minlength=domains.size + 1)
 
 
 def _cells(counts: DomainCounts) -> int:

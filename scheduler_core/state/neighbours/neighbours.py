@@ -12,12 +12,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.types import Int32
+from scheduler_core.arrays.types import Int32, Int64
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import Selector
 from scheduler_core.state.neighbours.affinity_index import AffinityIndex, TermGroup, TermKey, carries_terms
-from scheduler_core.state.neighbours.domains import CountCache, DomainCache, Domains
+from scheduler_core.state.neighbours.domains import CountCache, DomainCache, Domains, sums_at
 from scheduler_core.state.neighbours.selections import Selection, Selections
 from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.state.placed.labels import PodLabels
@@ -25,6 +25,8 @@ from scheduler_core.state.placed.pods import PodTable
 
 # Pods that are gone leave the selectors of namespaces that they named.
 _MOST_SELECTORS: Final = 1024
+# To read so many slots takes less time than to keep counts current, or to make them anew.
+FEW_SLOTS: Final = 16
 _NO_LABELS: Mapping[str, str] = {}
 
 
@@ -99,6 +101,28 @@ class Neighbours:
     def carried(self, group: TermGroup) -> Int32:
         """int32 [V + 1], read-only: carriers of a term per domain of its topology key."""
         return self._cache.sums(group, self._domains.get(group.term.topology_key))
+
+    def carried_together(self, terms: Iterable[tuple[TermGroup, int]]) -> dict[str, Int64]:
+        """int64 [V + 1] per topology key: carriers of terms per domain, each times the weight of its term.
+
+        Terms that few nodes have are counted together: thousands of them cost no count each.
+        """
+        found: dict[str, Int64] = {}
+        few: dict[str, tuple[list[int], list[int]]] = {}
+        for group, weight in terms:
+            key = group.term.topology_key
+            if len(group.slots) <= FEW_SLOTS:
+                slots, numbers = few.setdefault(key, ([], []))
+                slots.extend(group.slots)
+                numbers.extend(weight * number for number in group.slots.values())
+            else:
+                sums: Int64 = self.carried(group) * np.int64(weight)
+                found[key] = found[key] + sums if key in found else sums
+        for key, (slots, numbers) in few.items():
+            spots = np.array(slots, dtype=np.int64), np.array(numbers, dtype=np.int64)
+            sums = sums_at(*spots, self._domains.get(key)).astype(np.int64)
+            found[key] = found[key] + sums if key in found else sums
+        return found
 
     @property
     def have_terms(self) -> bool:
