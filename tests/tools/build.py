@@ -38,6 +38,9 @@ NAMES = (
     "kube-controller-manager-1.37",
     "kube-scheduler-1.37",
     "scheduler-plugins",
+    # Answers questions with Kubernetes' own packages (tests/beside/packages); of both releases.
+    "kubernetes-packages",
+    "kubernetes-packages-1.37",
     "kubemark",
     "e2e.test",
     "jobset",
@@ -88,6 +91,11 @@ def built(name: str) -> Tool | None:
 def have(name: str) -> Tool:
     """The tool, built if need be. Raises ToolMissing."""
     return installed(name) or built(name) or _build(name, Line())
+
+
+def pinned(name: str) -> Tool:
+    """The tool of the pinned version, built if need be, whatever PATH has. Raises ToolMissing."""
+    return built(name) or _build(name, Line())
 
 
 def possible(name: str) -> bool:

@@ -126,11 +126,13 @@ def _run(arguments: list[str], report: Packages, name: str, module: Path, go: Go
 
 
 def _what(module: Path, pins: str) -> tuple[list[str], str]:
-    """How to build it, and which package: that of the tool line, or the module's own tests as a program."""
+    """How to build it, and which package: of the tool line, the module's own, or its tests as a program."""
     if package := re.search(r"^tool (\S+)$", pins, re.M):
         return ["build"], package[1]
     if any(module.glob("*_test.go")):
         return ["test", "-c"], "."
+    if any(module.glob("*.go")):
+        return ["build"], "."
     raise BuildFailed(f"{module / 'go.mod'} has no tool line")
 
 

@@ -14,8 +14,8 @@ from scheduler_core.kube.errors import KubeconfigError
 # Characters of an extra's key that a header name may have; all others are sent as %xx (RFC 7230, token).
 _HEADER_NAME: Final = "!#$&'*+-.^_`|~"
 _MODES: Final = ("Never", "IfAvailable", "Always")
-# Versions whose plugins need not say whether they ask the user.
-_OLD_EXEC: Final = ("client.authentication.k8s.io/v1alpha1", "client.authentication.k8s.io/v1beta1")
+# The versions of plugins that kubectl speaks; those of the second need not say whether they ask the user.
+_EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,12 @@ def _check_plugin(user: Entry, plugin: Mapping[str, Any]) -> None:
     for key in ("command", "apiVersion"):
         if not plugin.get(key):
             raise _plugin_error(user, f"has no {key}")
+    if plugin["apiVersion"] not in _EXEC_VERSIONS:
+        problem = f"has the apiVersion {plugin['apiVersion']!r}, not one of {', '.join(_EXEC_VERSIONS)}"
+        raise _plugin_error(user, problem)
     if any(not isinstance(one, dict) or not one.get("name") for one in plugin.get("env") or ()):
         raise _plugin_error(user, "has an environment variable without a name")
-    mode = plugin.get("interactiveMode") or ("IfAvailable" if plugin["apiVersion"] in _OLD_EXEC else "")
+    mode = plugin.get("interactiveMode") or ("IfAvailable" if plugin["apiVersion"] == _EXEC_VERSIONS[1] else "")
     if mode not in _MODES:
         problem = f"has the interactiveMode {mode!r}" if mode else "has no interactiveMode"
         raise _plugin_error(user, f"{problem}, not one of {', '.join(_MODES)}")

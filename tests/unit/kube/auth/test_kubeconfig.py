@@ -261,6 +261,17 @@ BROKEN: list[tuple[str, Any, dict[str, Any], str]] = [
                 "has no apiVersion",
             ),
             (
+                "a plugin of an unknown version",
+                {"exec": {**exec_plugin("p"), "apiVersion": "client.authentication.k8s.io/v9"}},
+                "has the apiVersion 'client.authentication.k8s.io/v9', not one of "
+                "client.authentication.k8s.io/v1, client.authentication.k8s.io/v1beta1",
+            ),
+            (
+                "a plugin of a version that is no more",
+                {"exec": {**exec_plugin("p"), "apiVersion": "client.authentication.k8s.io/v1alpha1"}},
+                "has the apiVersion 'client.authentication.k8s.io/v1alpha1'",
+            ),
+            (
                 "a plugin that does not say whether it asks",
                 {"exec": {**exec_plugin("p"), "interactiveMode": ""}},
                 "has no interactiveMode, not one of Never, IfAvailable, Always",

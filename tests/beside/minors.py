@@ -1,0 +1,14 @@
+"""The minor versions of Kubernetes that Muster is put beside; a new one is a pin in tests/tools and a line here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Minor version to what its tools (tests/tools) add to their names.
+MINORS: Final = {"1.36": "", "1.37": "-1.37"}
+NEWEST: Final = "1.37"
+
+
+def tool(name: str, minor: str) -> str:
+    """The tool of a minor version: `kube-scheduler`, `kube-scheduler-1.37`."""
+    return f"{name}{MINORS[minor]}"

@@ -1,0 +1,1 @@
+"""Small Go programs around Kubernetes' own packages: random inputs in, answers out, compared in bulk."""

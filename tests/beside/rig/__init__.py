@@ -1,0 +1,1 @@
+"""Random worlds on a real kube-apiserver: kube-scheduler and Muster's engine decide about the same pod."""

@@ -1,0 +1,251 @@
+"""A real control plane: objects of a world on kube-apiserver, and kube-scheduler that decides about one pod."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+import yaml
+
+from sandbox.ports import free_port
+from sandbox.real.control_plane import end_process
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.kube.paths import resource_path, with_query
+from scheduler_core.model.kinds import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    STORAGE_CLASSES,
+    Resource,
+)
+from scheduler_core.model.writes import Create, Patch
+from tests.beside.minors import tool
+from tests.beside.rig.outcome import Outcome, counted
+from tests.beside.rig.scheduler_log import Told, told
+from tests.beside.rig.volumes import serve_claims
+from tests.beside.rig.world import Raw
+from tests.support.clusters.control_plane import ControlPlane
+from tests.support.eventually import eventually
+from tests.tools.build import have
+
+DECISION_SECONDS: Final = 60.0
+
+
+# Kinds of worlds, in the order in which a scheduler should learn them.
+KINDS: Final = (
+    NODES,
+    NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    CSI_DRIVERS,
+    CSI_STORAGE_CAPACITIES,
+    PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+)
+_BY_KIND: Final = {kind.kind: kind for kind in KINDS}
+_LASTING: Final = (NAMESPACES,)
+# What a server forgets of an object that is created: it is written once more.
+_WITH_STATUS: Final = ("Pod", "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget")
+_SET_BY_SERVER: Final = ("deletionTimestamp", "deletionGracePeriodSeconds")
+# Nothing untaints new nodes and takes finalizers off claims and volumes.
+_FLAGS: Final = (
+    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection",
+)
+# Each pod is decided by itself, and is said to wait when its victims are being deleted.
+_GATES: Final = "OpportunisticBatching=false,SchedulerAsyncPreemption=false"
+_VERBOSE: Final = "schedule_one=10,executor=2"
+
+State = dict[Resource, list[bytes]]
+
+
+class Real:
+    """Context manager of a control plane of one minor version, with what worlds have in common."""
+
+    def __init__(self, minor: str, common: Iterable[Raw]) -> None:
+        self._program = tool("kube-scheduler", minor)
+        self._common = tuple(common)
+        self._exits = ExitStack()
+        self.server = ControlPlane(extra_flags=_FLAGS, apiserver=tool("kube-apiserver", minor))
+        self.client: Client
+
+    def __enter__(self) -> Self:
+        have(self._program)
+        with self._exits:
+            self._exits.enter_context(self.server)
+            self.client, _ = connect(Overrides(kubeconfig=str(self.server.kubeconfig)))
+            for obj in self._common:
+                self._create(obj)
+            self._exits = self._exits.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._exits.close()
+
+    def clear(self) -> None:
+        """Delete all objects of the last world at once."""
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+        for kind in reversed(KINDS):
+            if kind not in _LASTING:
+                for namespace in self._namespaces(kind):
+                    self.client.call("DELETE", resource_path(kind, namespace), body)
+
+    def _namespaces(self, kind: Resource) -> list[str]:
+        if not kind.namespaced:
+            return [""]
+        found = {msgspec.json.decode(raw)["metadata"]["namespace"] for raw in self.client.list_raw(kind)}
+        return sorted(found)
+
+    def put(self, obj: Raw) -> None:
+        """Create an object with its status; one with a deletionTimestamp is being deleted then."""
+        meta = {name: value for name, value in obj["metadata"].items() if name not in _SET_BY_SERVER}
+        self._create({**obj, "metadata": meta})
+        if obj["kind"] in _WITH_STATUS and obj.get("status"):
+            self.patch_status(obj, obj["status"])
+        if "deletionTimestamp" in obj["metadata"]:
+            self._delete(obj, int(obj["metadata"].get("deletionGracePeriodSeconds", 30)))
+
+    def _create(self, obj: Raw) -> bytes:
+        kind = _BY_KIND.get(obj["kind"]) or _other(obj)
+        return self.client.create(Create(kind, obj["metadata"].get("namespace", ""), obj))
+
+    def patch_status(self, obj: Raw, status: Raw) -> None:
+        """Merge into the status of an object."""
+        meta = obj["metadata"]
+        kind = _BY_KIND[obj["kind"]]
+        body = {"status": status}
+        self.client.patch(Patch(kind, meta.get("namespace", ""), meta["name"], body, subresource="status"))
+
+    def _delete(self, obj: Raw, grace: int) -> None:
+        meta = obj["metadata"]
+        path = resource_path(_BY_KIND[obj["kind"]], meta.get("namespace", ""), meta["name"])
+        self.client.call("DELETE", with_query(path, {"gracePeriodSeconds": grace}))
+
+    def state(self) -> State:
+        """All objects of worlds, as the server lists them."""
+        return {kind: [bytes(raw) for raw in self.client.list_raw(kind)] for kind in KINDS}
+
+    def offer(self, pod: Raw) -> bytes:
+        """Create a waiting pod; what the server made of it. Raises Invalid where it refuses the pod."""
+        return self._create(pod)
+
+    def remove(self, pod: Raw) -> None:
+        """Delete a pod at once."""
+        self._delete(pod, 0)
+
+    def pod(self, key: str) -> dict[str, Any]:
+        """A pod as it is now."""
+        namespace, _, name = key.partition("/")
+        return self.client.get_json(PODS, namespace, name)
+
+    @contextmanager
+    def scheduling(self) -> Iterator[Scheduling]:
+        """A new kube-scheduler: it knows the objects that are there now before it decides."""
+        log = self.server.folder / "kube-scheduler.log"
+        config = self.server.folder / "kube-scheduler.yaml"
+        config.write_text(yaml.safe_dump(_configuration(self.server.kubeconfig)))
+        program = have(self._program).path
+        flags = [f"--config={config}", f"--feature-gates={_GATES}", "-v=2", f"--vmodule={_VERBOSE}"]
+        flags += [f"--secure-port={free_port()}", "--bind-address=127.0.0.1"]
+        flags += [f"--cert-dir={self.server.folder / 'scheduler'}"]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [str(program), *flags], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        try:
+            yield Scheduling(self, log, process.poll)
+        finally:
+            end_process(process)
+
+
+class Scheduling:
+    """A running kube-scheduler and its log."""
+
+    def __init__(self, real: Real, log: Path, ended: Callable[[], int | None]) -> None:
+        self._real = real
+        self._log = log
+        self._ended = ended
+
+    def decision(self, key: str) -> Outcome:
+        """What it decides about a pod (namespace/name). The pod's claims are served meanwhile."""
+        pod = eventually(lambda: self._decided(key), DECISION_SECONDS, interval=0.01)
+        if pod["spec"].get("nodeName"):
+            said = eventually(lambda: self._bound(key), DECISION_SECONDS, interval=0.01)
+            return _placed(pod, said)
+        return _waiting(pod, self._told(key))
+
+    def _decided(self, key: str) -> dict[str, Any] | None:
+        if (code := self._ended()) is not None:
+            raise SchedulerEnded(f"kube-scheduler ended with {code}: {self._log.read_text()[-800:]}")
+        pod = self._real.pod(key)
+        if pod["spec"].get("volumes"):
+            serve_claims(self._real.client, pod)
+        return pod if pod["spec"].get("nodeName") or _refusal(pod) is not None else None
+
+    def _bound(self, key: str) -> Told | None:
+        said = self._told(key)
+        return said if said.feasible is not None else None
+
+    def _told(self, key: str) -> Told:
+        with self._log.open(errors="replace") as lines:
+            return told(lines, key)
+
+
+class SchedulerEnded(Exception):
+    """kube-scheduler ended by itself; the message ends with its log."""
+
+
+def _refusal(pod: dict[str, Any]) -> str | None:
+    """The message of a pod that has no node; None while nothing is decided."""
+    for condition in pod["status"].get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message", ""))
+    return None
+
+
+def _placed(pod: dict[str, Any], said: Told) -> Outcome:
+    node = pod["spec"]["nodeName"]
+    # Where one node is left it is taken, and nobody scores it.
+    scored = {name for by_node in said.scores.values() for name in by_node}
+    return Outcome(node=node, feasible=frozenset(scored or {node}), scores=said.scores)
+
+
+def _waiting(pod: dict[str, Any], said: Told) -> Outcome:
+    message = _refusal(pod) or ""
+    reasons, preemption = counted(message)
+    return Outcome(
+        nominated=pod["status"].get("nominatedNodeName", ""),
+        reasons=reasons,
+        preemption=preemption,
+        victims=frozenset(said.victims),
+        message=message,
+    )
+
+
+def _other(obj: Raw) -> Resource:
+    """Kinds that worlds have in common and Muster does not read."""
+    group, _, version = obj["apiVersion"].rpartition("/")
+    plural = {"PriorityClass": "priorityclasses", "RuntimeClass": "runtimeclasses"}[obj["kind"]]
+    return Resource(group=group, version=version, plural=plural, kind=obj["kind"], namespaced=False)
+
+
+def _configuration(kubeconfig: Path) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 10_000, "burst": 10_000},
+        "profiles": [{"schedulerName": "default-scheduler"}],
+    }

@@ -1,0 +1,26 @@
+"""A world of the rig: objects that are there, and pods that come one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Raw = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """`objects` in the order in which they are created; pods with a node run, those that are deleted are ending.
+
+    `pods` come one after another, each when the one before it is decided.
+    """
+
+    name: str
+    objects: tuple[Raw, ...]
+    pods: tuple[Raw, ...]
+
+
+def named(obj: Raw) -> str:
+    """namespace/name of an object, or its name alone."""
+    meta = obj["metadata"]
+    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
