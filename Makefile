@@ -40,7 +40,7 @@ SITE_READY := $(VENV)/.site-ready
 BROWSER_READY := $(VENV)/.browser-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-controllers test test-searches test-sandbox test-newest test-bare test-e2e test-groups test-faults test-dashboards test-browser test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
+.PHONY: help demo demo-controllers test test-searches test-sandbox test-newest test-bare test-e2e test-groups test-faults test-dashboards test-browser test-upstream beside beside-small fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -99,7 +99,7 @@ mutants: $(READY) ## faults set into the code, one at a time: which does no test
 soak: $(READY) ## ten million events in one scheduler: does memory grow? three hours; EVENTS=100000
 	@$(BIN)/python -m benchmarks.soak $(EVENTS)
 
-nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh schedulers, mutants, soak, the newest Kubernetes, suites, peers
+nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh schedulers, mutants, soak, the newest Kubernetes, suites, real ones beside, peers
 	@export MUSTER_SECOND_ATTEMPTS=0 MUSTER_NIGHT=1; failed=; $(MAKE) --no-print-directory test-searches || failed=1; \
 		$(MAKE) --no-print-directory test-sandbox || failed=1; \
 		$(MAKE) --no-print-directory test-newest ON_NEWEST="tests/unit tests/approved tests/scenarios" || failed=1; \
@@ -114,6 +114,7 @@ nightly: $(READY) ## the long things: all searches, fuzz, worlds against fresh s
 		$(MAKE) --no-print-directory soak || failed=1; \
 		$(MAKE) --no-print-directory test-e2e SERVER=$(NEWEST) || failed=1; \
 		$(MAKE) --no-print-directory test-upstream || failed=1; \
+		$(MAKE) --no-print-directory beside BESIDE=--shrink || failed=1; \
 		$(MAKE) --no-print-directory bench-peers || failed=1; test -z "$$failed"
 
 test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses; SERVER=
@@ -129,6 +130,14 @@ test-browser: $(BROWSER_READY) ## the web view in Chromium, from Debian: pages, 
 	@$(TOOLS) --link $(BIN) kubectl
 	@tests/tools/debian-packages chromium-headless-shell
 	@$(TWICE) -n 2 --dist load tests/browser
+
+beside: $(READY) ## beside the real ones: kube-scheduler, Go packages and kubectl of each supported minor version; WORLDS=700, INPUTS=100000
+	@$(TOOLS) etcd kube-apiserver kube-scheduler kubernetes-packages $(NEWEST) kube-scheduler-1.37 kubernetes-packages-1.37
+	@$(BIN)/python -m tests.beside.run $(WORLDS:%=--worlds %) $(INPUTS:%=--inputs %) $(BESIDE)
+
+beside-small: $(READY) ## the same in a minute, of the newest minor version alone
+	@$(TOOLS) etcd $(NEWEST) kube-scheduler-1.37 kubernetes-packages-1.37
+	@$(BIN)/python -m tests.beside.run --small $(BESIDE)
 
 test-upstream: $(READY) ## Kubernetes' own suites: sig-scheduling beside kube-scheduler, the sandbox's API
 	@$(TOOLS) --link $(BIN) kubectl

@@ -13,7 +13,12 @@ from sandbox.kinds.pods import qos_class
 from sandbox.objects import Obj
 from scheduler_core.decoding import convert
 from scheduler_core.model.names import POD_RESIZE_PENDING
-from scheduler_core.model.pods.requests import PodResourcesWire, effective_limits, requests_of
+from scheduler_core.model.pods.requests import (
+    PodResourcesWire,
+    ResizeStatusWire,
+    effective_limits,
+    requests_of,
+)
 from scheduler_core.model.quantity import parse_resource
 from scheduler_core.quota.reservations.usage import amounts_text
 
@@ -74,7 +79,7 @@ def _pod_usage(pod: Obj) -> Amounts:
         usage[f"requests.{name}"] = amount
         if name in _COMPUTE or name.startswith("hugepages-"):
             usage[name] = amount
-    for name, amount in effective_limits(wire).items():
+    for name, amount in effective_limits(wire, convert(status, ResizeStatusWire)).items():
         if name in _COMPUTE:
             usage[f"limits.{name}"] = amount
     return usage

@@ -40,7 +40,11 @@ def qos_class(spec: Obj) -> str:
     for holder in holders:
         requests, limits = (_positive(at(holder, "resources", part)) for part in ("requests", "limits"))
         asked |= requests.keys() | limits.keys()
-        same = all(requests.get(name, limit) == limit for name, limit in limits.items())
+        # A request of zero is another one than the limit; a missing one is the limit.
+        named = at(holder, "resources", "requests") or {}
+        same = all(
+            requests.get(name, 0 if name in named else limit) == limit for name, limit in limits.items()
+        )
         guaranteed = guaranteed and limits.keys() == set(_QOS_RESOURCES) and same
     if isinstance(level, dict) and level.get("limits"):
         asked |= {name for c in containers for name in _positive(at(c, "resources", "requests"))}

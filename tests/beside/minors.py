@@ -1,4 +1,4 @@
-"""The minor versions of Kubernetes that Muster is put beside; a new one is a pin in tests/tools and a line here."""
+"""The minor versions of Kubernetes beside which Muster is put: a new one is a pin and a line."""
 
 from __future__ import annotations
 

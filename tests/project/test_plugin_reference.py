@@ -11,8 +11,11 @@ from scheduler_core.config import default_config, effective_plugins
 from scheduler_core.config.args.typed import ARG_TYPES, default_args
 from scheduler_core.config.plugins import EXTENSION_POINTS, KNOWN_PLUGINS, LEFT_OUT, NOT_IMPLEMENTED
 from scheduler_core.plugins.registry import FACTORIES
+from tests.beside.differences import PAGE, ROWS, differs, written
+from tests.beside.packages import meant as in_packages
+from tests.beside.rig import meant as in_worlds
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plugins.md"
+ROOT = Path(__file__).parents[2]
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -34,7 +37,7 @@ def test_plugins_of_kubernetes_that_are_missing_are_listed_with_the_reason() -> 
 @pytest.mark.parametrize("name", KNOWN_PLUGINS)
 def test_a_row_is_true(name: str) -> None:
     found = {row[0]: row[1:] for row in rows("Included")}
-    points, weight, scope, args, differs = found[name]
+    points, weight, scope, args, differences = found[name]
     assert points == ", ".join(point for point in EXTENSION_POINTS if point in KNOWN_PLUGINS[name])
     defaults = {ref.name: ref.weight for ref in effective_plugins(default_config().profiles[0])["score"]}
     assert weight == (str(defaults.get(name, 1)) if "score" in KNOWN_PLUGINS[name] else "")
@@ -43,4 +46,18 @@ def test_a_row_is_true(name: str) -> None:
     if name in FACTORIES:
         declared = getattr(FACTORIES[name](default_args(name)), "scope", None)
         assert scope == (declared.value if declared is not None else "")
-    assert differs
+    assert differences == differs(name)
+
+
+def test_the_page_is_made_of_the_table_of_differences() -> None:
+    page = PAGE.read_text()
+    assert written(page) == page, "python -m tests.beside.differences --write"
+
+
+def test_every_difference_that_a_comparison_explains_has_a_row() -> None:
+    explained = {*in_worlds.MEANT, *in_packages.MEANT, *in_packages.BEFORE_1_37}
+    assert {row.key for row in ROWS if row.key} == explained
+
+
+def test_every_difference_has_a_test() -> None:
+    assert [row.what for row in ROWS if not (ROOT / row.test).is_file()] == []

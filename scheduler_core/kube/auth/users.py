@@ -128,7 +128,9 @@ def _check_plugin(user: Entry, plugin: Mapping[str, Any]) -> None:
         raise _plugin_error(user, problem)
     if any(not isinstance(one, dict) or not one.get("name") for one in plugin.get("env") or ()):
         raise _plugin_error(user, "has an environment variable without a name")
-    mode = plugin.get("interactiveMode") or ("IfAvailable" if plugin["apiVersion"] == _EXEC_VERSIONS[1] else "")
+    mode = plugin.get("interactiveMode") or (
+        "IfAvailable" if plugin["apiVersion"] == _EXEC_VERSIONS[1] else ""
+    )
     if mode not in _MODES:
         problem = f"has the interactiveMode {mode!r}" if mode else "has no interactiveMode"
         raise _plugin_error(user, f"{problem}, not one of {', '.join(_MODES)}")

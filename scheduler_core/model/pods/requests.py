@@ -7,7 +7,7 @@ the larger of both is taken; pod-level requests replace the sum per resource; ov
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -312,14 +312,8 @@ def effective_requests(
         total = summed(0)
     overhead = parse_resource_list(spec.overhead, "spec.overhead") if spec.overhead else _NO_REQUESTS
     if spec.resources is not None:
-        named = _names([*containers, *init]) if missing else total
-        total = _pod_level(total, _declared(spec, status, named, overhead, infeasible=infeasible))
+        total = _pod_level(total, _declared(spec, status, total, overhead, infeasible=infeasible))
     return add(total, overhead) if overhead else total
-
-
-def _names(containers: Sequence[_Amounts]) -> dict[str, int]:
-    """The resources that containers ask for themselves; the amounts do not matter."""
-    return {name: amount for one in containers for name, amount in one.asked.items()}
 
 
 def nonzero_requests(
@@ -327,12 +321,16 @@ def nonzero_requests(
 ) -> tuple[int, int]:
     """What kube-scheduler scores a pod with: cpu and memory with NONZERO_DEFAULTS, `requests` effective.
 
-    Raises ModelError.
+    In a pod with requests or limits of its own, only what nobody asks for has a default. Raises ModelError.
     """
     found = requests
     containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    if spec.resources is not None and (spec.resources.requests or spec.resources.limits):
+        missing = {name: value for name, value in NONZERO_DEFAULTS.items() if name not in requests}
+        if missing:
+            found = effective_requests(spec, status, missing=missing)
     # What a kubelet reports need not name what the containers name.
-    if status.changes_requests or not all(_names_compute(container.resources) for container in containers):
+    elif status.changes_requests or not all(_names_compute(container.resources) for container in containers):
         found = effective_requests(spec, status, missing=NONZERO_DEFAULTS)
     return found.get(names.CPU, 0), found.get(names.MEMORY, 0)
 
@@ -370,20 +368,48 @@ def _asks_compute(resources: ResourcesWire | None) -> bool:
     return False
 
 
-def effective_limits(spec: PodResourcesWire) -> dict[str, int]:
+def effective_limits(spec: PodResourcesWire, status: ResizeStatusWire | None = None) -> dict[str, int]:
     """Limits of a whole pod, aggregated as requests are: a resource is present if any container limits it.
 
-    Overhead is added to the limits that exist.
+    Overhead is added to the limits that exist and are more than nothing. During an in-place resize, of which
+    `status` tells, the larger of what is written and what is actuated counts; only the latter if the resize
+    is infeasible. Raises ModelError.
     """
-    containers = [_limits(c.resources, f"spec.containers[{i}]") for i, c in enumerate(spec.containers or ())]
-    init = [
-        _limits(c.resources, f"spec.initContainers[{i}]") for i, c in enumerate(spec.init_containers or ())
-    ]
-    total = _aggregate(spec, list(containers), list(init))
+    statuses, infeasible = _NO_STATUSES, False
+    if status is not None and status.changes_requests:
+        statuses, infeasible = status.reporting, status.infeasible
+
+    def summed(*, actuated: bool) -> dict[str, int]:
+        containers, init = (
+            [
+                _actuated_limits(c, statuses, path=f"spec.{part}[{i}]", infeasible=infeasible)
+                if actuated
+                else _limits(c.resources, f"spec.{part}[{i}]")
+                for i, c in enumerate(those or ())
+            ]
+            for part, those in (("containers", spec.containers), ("initContainers", spec.init_containers))
+        )
+        return _aggregate(spec, list(containers), list(init))
+
+    if statuses:
+        total = summed(actuated=True)
+        total = total if infeasible else maximum(summed(actuated=False), total)
+    else:
+        total = summed(actuated=False)
     if spec.resources is not None:
         total = _pod_level(total, _limits(spec.resources, "spec"))
     overhead = parse_resource_list(spec.overhead, "spec.overhead")
-    return {name: value + overhead.get(name, 0) for name, value in total.items()}
+    return {name: value + overhead.get(name, 0) if value else value for name, value in total.items()}
+
+
+def _actuated_limits(
+    wire: ContainerWire, statuses: Mapping[str, ContainerStatusWire], *, path: str, infeasible: bool
+) -> Mapping[str, int]:
+    """What the kubelet has set for a container; where it does not say, what is written, unless refused."""
+    found = statuses.get(wire.name)
+    if found is not None and found.resources is not None and found.resources.limits is not None:
+        return parse_resource_list(found.resources.limits, f"status[{wire.name}].resources.limits")
+    return _NO_REQUESTS if infeasible else _limits(wire.resources, path)
 
 
 class _PodWire(msgspec.Struct, frozen=True, rename="camel"):

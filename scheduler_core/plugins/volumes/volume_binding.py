@@ -222,8 +222,8 @@ def _serve(
     if matched:
         chosen[matched] = match_claims(state.storage, nodes, [waiting[i] for i in matched])
     bits: Bits = np.zeros(len(nodes), dtype=np.uint64)  # [M]
-    for claim, rows in zip(waiting, chosen, strict=True):
-        there = rows != NONE
+    for i in sorted(range(len(waiting)), key=lambda i: _served_after(waiting[i])):
+        claim, there = waiting[i], chosen[i] != NONE
         short: Bool = np.zeros(len(nodes), dtype=np.bool_)  # [M]
         if not there.all():
             made, enough = _can_be_made(state, nodes, claim)
@@ -236,6 +236,11 @@ def _serve(
         bits[(bits == 0) & ~there] = _NOTHING
         bits[(bits == 0) & short] = _FULL
     return chosen, bits
+
+
+def _served_after(claim: PersistentVolumeClaim) -> tuple[bool, int]:
+    """Sorts claims as kube-scheduler looks at them: volumes that are being made, then by size."""
+    return (False, 0) if claim.selected_node else (True, claim.request)
 
 
 def _can_be_made(state: ClusterState, nodes: NodeView, claim: PersistentVolumeClaim) -> tuple[Bool, Bool]:

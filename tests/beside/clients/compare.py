@@ -45,7 +45,7 @@ def by_kubectl(listener: Listener, path: Path) -> str:
     listener.heard.clear()
     environ = {"PATH": os.environ["PATH"], "HOME": str(listener.folder), "KUBECONFIG": str(path)}
     done = subprocess.run(
-        [str("kubectl"), "get", "--raw", "/version", f"--request-timeout={SECONDS}s"],
+        [str(pinned("kubectl").path), "version", f"--request-timeout={SECONDS:g}s"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=environ,

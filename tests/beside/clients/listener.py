@@ -18,7 +18,7 @@ _PREFIX: Final = "impersonate-"
 
 @dataclass(slots=True)
 class Listener:
-    """Both servers. `heard` has the last request's headers that say who asks, and is emptied by the reader."""
+    """Both servers. `heard` has the headers of requests that say who asks; its reader empties it."""
 
     folder: Path
     secure: str = ""
@@ -61,7 +61,11 @@ def _handler(listener: Listener) -> type[StandInHandler]:
             ]
             # How long the server may take says nothing about who asks.
             listener.heard.append((self.path.partition("?")[0], *sorted(said)))
-            self.answer(200, b'{"major": "1", "minor": "37"}', {"Content-Type": "application/json"})
+            self.answer(
+                200,
+                b'{"major": "1", "minor": "37", "gitVersion": "v1.37.0"}',
+                {"Content-Type": "application/json"},
+            )
 
         def handle(self) -> None:
             try:

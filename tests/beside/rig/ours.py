@@ -66,11 +66,9 @@ def _outcome(decisions: list[Decision], key: str, feasible: frozenset[str], scor
             if item.nominated and item.writes:
                 # It runs there as soon as its volumes are made.
                 return Outcome(node=item.nominated, feasible=feasible, scores=scores)
-            reasons, preemption = counted(item.message)
             return Outcome(
                 nominated=item.nominated,
-                reasons=reasons,
-                preemption=preemption,
+                reasons=counted(item.message),
                 victims=victims,
                 message=item.message,
             )

@@ -11,6 +11,7 @@ from typing import Final
 Scores = Mapping[str, Mapping[str, int]]
 
 _AVAILABLE: Final = re.compile(r"^0/\d+ nodes are available: ?")
+_PREEMPTION: Final = re.compile(r"\.? (?:preemption: |waiting for pods to end |preempting \d+ pods )")
 _COUNTED: Final = re.compile(r"(\d+) (.*)", re.DOTALL)
 
 
@@ -18,17 +19,16 @@ _COUNTED: Final = re.compile(r"(\d+) (.*)", re.DOTALL)
 class Outcome:
     """One decision.
 
-    `node`: where the pod runs; empty: it waits. `feasible`: the nodes that pass all filters; `None` where the
-    program does not say. `reasons` and `preemption`: counts by text, 0 for a text without a count. `victims`: the
-    pods that are evicted, each as namespace/name.
+    `node`: where the pod runs; empty: it waits. `feasible`: the nodes that pass all filters, of a pod that
+    runs. `reasons`: counts by text, 0 for a text without one. `victims`: the pods that are evicted, each as
+    namespace/name.
     """
 
     node: str = ""
     nominated: str = ""
-    feasible: frozenset[str] | None = None
+    feasible: frozenset[str] = frozenset()
     scores: Scores = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
-    preemption: Mapping[str, int] = field(default_factory=dict)
     victims: frozenset[str] = frozenset()
     message: str = ""
 
@@ -45,10 +45,9 @@ class Finding:
         return f"{self.kind}: {self.theirs} beside {self.ours}"
 
 
-def counted(message: str) -> tuple[dict[str, int], dict[str, int]]:
-    """The reasons of a message and those of its part on preemption, with counts."""
-    first, _, preemption = message.partition(" preemption: ")
-    return _counts(first), _counts(preemption)
+def counted(message: str) -> dict[str, int]:
+    """The reasons of a message with their counts, without what it says about preemption."""
+    return _counts(_PREEMPTION.split(message)[0])
 
 
 def _counts(text: str) -> dict[str, int]:
@@ -75,12 +74,12 @@ def _verdict(outcome: Outcome) -> str:
 
 
 def _of_placed(theirs: Outcome, ours: Outcome) -> list[Finding]:
-    if theirs.feasible is not None and theirs.feasible != ours.feasible:
-        return [Finding("feasible nodes", _names(theirs.feasible), _names(ours.feasible or frozenset()))]
+    if theirs.feasible != ours.feasible:
+        return [Finding("feasible nodes", _names(theirs.feasible), _names(ours.feasible))]
     found = []
     for plugin in sorted({*theirs.scores, *ours.scores} if theirs.scores else ()):
         a, b = (_scores(outcome, plugin) for outcome in (theirs, ours))
-        if a != b:
+        if a != b and not (plugin not in ours.scores and len(set(a.values())) == 1):
             found.append(Finding(f"scores of {plugin}", str(a), str(b)))
     best = _best(theirs)
     if not found and ours.node not in best:
@@ -89,9 +88,9 @@ def _of_placed(theirs: Outcome, ours: Outcome) -> list[Finding]:
 
 
 def _scores(outcome: Outcome, plugin: str) -> dict[str, int]:
-    """By node; a plugin that skips a pod gives 0."""
+    """By node; a plugin that skips a pod gives all nodes the same: 0."""
     given = outcome.scores.get(plugin, {})
-    return {node: given.get(node, 0) for node in sorted(outcome.feasible or ())}
+    return {node: given.get(node, 0) for node in sorted(outcome.feasible)}
 
 
 def _best(outcome: Outcome) -> frozenset[str]:
@@ -110,8 +109,6 @@ def _of_waiting(theirs: Outcome, ours: Outcome) -> list[Finding]:
         found.append(Finding("nominated node", theirs.nominated or "none", ours.nominated or "none"))
     if theirs.reasons != ours.reasons:
         found.append(Finding("reasons", _reasons(theirs.reasons), _reasons(ours.reasons)))
-    if not theirs.nominated and not ours.nominated and theirs.preemption != ours.preemption:
-        found.append(Finding("preemption", _reasons(theirs.preemption), _reasons(ours.preemption)))
     return found
 
 

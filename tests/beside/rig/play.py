@@ -14,10 +14,11 @@ from tests.beside.rig.world import Raw, World, named
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One pod, the objects before it came, and both decisions. `refused`: the server did not take the pod."""
+    """One pod, as it was written and as the server stored it, the objects before it came, both decisions."""
 
     world: str
     pod: Raw
+    stored: bytes
     state: State
     theirs: Outcome
     ours: Outcome
@@ -45,9 +46,12 @@ def play(real: Real, world: World) -> Played:
     with real.scheduling() as scheduling:
         for pod in world.pods:
             try:
-                steps.append(_step(real, scheduling, world.name, pod))
+                step = _step(real, scheduling, world.name, pod)
             except Invalid as error:
                 refused.append(f"{world.name}: {named(pod)}: {error}")
+                continue
+            steps.append(step)
+            _settle(real, step, len(steps))
     return Played(tuple(steps), tuple(refused))
 
 
@@ -56,13 +60,13 @@ def _step(real: Real, scheduling: Scheduling, world: str, pod: Raw) -> Step:
     stored = real.offer(pod)
     theirs = scheduling.decision(named(pod))
     decided = ours.decide(state, stored, time.time())
-    _settle(real, pod, theirs)
-    return Step(world, pod, state, theirs, decided, tuple(differences(theirs, decided)))
+    return Step(world, pod, stored, state, theirs, decided, tuple(differences(theirs, decided)))
 
 
-def _settle(real: Real, pod: Raw, theirs: Outcome) -> None:
+def _settle(real: Real, step: Step, number: int) -> None:
     """A pod that got a node runs; one that waits goes, so that the next is alone."""
-    if theirs.node:
-        real.patch_status(pod, {"phase": "Running", "startTime": "2026-01-01T01:00:00Z"})
+    if step.theirs.node:
+        started = f"2026-01-01T01:{number:02d}:00Z"
+        real.patch_status(step.pod, {"phase": "Running", "startTime": started})
     else:
-        real.remove(pod)
+        real.remove(step.pod)

@@ -1,4 +1,4 @@
-"""A real control plane: objects of a world on kube-apiserver, and kube-scheduler that decides about one pod."""
+"""A real control plane: objects of a world on kube-apiserver, and kube-scheduler to decide about pods."""
 
 from __future__ import annotations
 
@@ -186,17 +186,21 @@ class Scheduling:
             return _placed(pod, said)
         return _waiting(pod, self._told(key))
 
-    def _decided(self, key: str) -> dict[str, Any] | None:
+    def _decided(self, key: str) -> dict[str, Any]:
         if (code := self._ended()) is not None:
             raise SchedulerEnded(f"kube-scheduler ended with {code}: {self._log.read_text()[-800:]}")
         pod = self._real.pod(key)
         if pod["spec"].get("volumes"):
             serve_claims(self._real.client, pod)
-        return pod if pod["spec"].get("nodeName") or _refusal(pod) is not None else None
+        if not pod["spec"].get("nodeName") and _refusal(pod) is None:
+            raise LookupError(f"nothing is decided about {key}")
+        return pod
 
-    def _bound(self, key: str) -> Told | None:
+    def _bound(self, key: str) -> Told:
         said = self._told(key)
-        return said if said.feasible is not None else None
+        if said.feasible is None:
+            raise LookupError(f"the log does not tell of {key}")
+        return said
 
     def _told(self, key: str) -> Told:
         with self._log.open(errors="replace") as lines:
@@ -224,11 +228,9 @@ def _placed(pod: dict[str, Any], said: Told) -> Outcome:
 
 def _waiting(pod: dict[str, Any], said: Told) -> Outcome:
     message = _refusal(pod) or ""
-    reasons, preemption = counted(message)
     return Outcome(
         nominated=pod["status"].get("nominatedNodeName", ""),
-        reasons=reasons,
-        preemption=preemption,
+        reasons=counted(message),
         victims=frozenset(said.victims),
         message=message,
     )

@@ -59,6 +59,9 @@ class Shapes:
     def __init__(self, dice: random.Random, spice: float) -> None:
         self.dice = dice
         self.spice = spice
+        # Every running pod has started at a moment of its own: who goes first is no matter of chance.
+        self._minutes = list(range(60))
+        dice.shuffle(self._minutes)
 
     def often(self, share: float) -> bool:
         """True with this probability, less in plain worlds."""
@@ -145,7 +148,7 @@ class Shapes:
         pod: Raw = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         if node:
             spec["nodeName"] = node
-            started = f"2026-01-01T00:{dice.randint(0, 59):02d}:00Z"
+            started = f"2026-01-01T00:{self._minutes.pop():02d}:00Z"
             pod["status"] = {"phase": dice.choice(("Running",) * 9 + ("Pending",)), "startTime": started}
         return pod
 
@@ -223,13 +226,14 @@ class Shapes:
         if not runs and self.often(0.25):
             found["nodeAffinity"] = self._node_affinity()
         if self.often(0.25):
-            found["podAffinity"] = self._pod_affinity(anti=False)
+            found["podAffinity"] = self._pod_affinity()
         if self.often(0.25):
-            found["podAntiAffinity"] = self._pod_affinity(anti=True)
+            found["podAntiAffinity"] = self._pod_affinity()
         return found
 
     def _node_affinity(self) -> Raw:
-        dice, found = self.dice, {}
+        dice = self.dice
+        found: Raw = {}
         if dice.random() < 0.6:
             terms = [self._term() for _ in range(dice.choice((1, 1, 2)))]
             found["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
@@ -262,8 +266,9 @@ class Shapes:
             found["values"] = self.some(values)
         return found
 
-    def _pod_affinity(self, *, anti: bool) -> Raw:
-        dice, found = self.dice, {}
+    def _pod_affinity(self) -> Raw:
+        dice = self.dice
+        found: Raw = {}
         if dice.random() < 0.55:
             found["requiredDuringSchedulingIgnoredDuringExecution"] = [self._pod_term()]
         if dice.random() < 0.55 or not found:

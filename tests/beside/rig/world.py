@@ -10,7 +10,7 @@ Raw = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """`objects` in the order in which they are created; pods with a node run, those that are deleted are ending.
+    """`objects` in the order in which they are created: pods with a node run, those with a deletion end.
 
     `pods` come one after another, each when the one before it is decided.
     """

@@ -47,10 +47,11 @@ def failing_checks(world: World) -> set[str]:
 
 
 class Shrinker:
-    """`failing(world)` says whether a smaller world still shows the same."""
+    """`failing(world)` says whether a smaller world still shows the same; it is asked `plays` times at most."""
 
-    def __init__(self, failing: Callable[[World], bool]) -> None:
+    def __init__(self, failing: Callable[[World], bool], plays: int = MAX_PLAYS) -> None:
         self._failing = failing
+        self._most = plays
         self._plays = 0
 
     def shrink(self, world: World) -> World:
@@ -60,7 +61,7 @@ class Shrinker:
             before = _size(world)
             for candidates in (_fewer_steps, _fewer_objects, _merged_steps, _plainer, _fewer_fields):
                 world = self._reduce(world, candidates)
-            if _size(world) >= before or self._plays >= MAX_PLAYS:
+            if _size(world) >= before or self._plays >= self._most:
                 return world
 
     def _reduce(self, world: World, candidates: Callable[[World], Iterator[World]]) -> World:
@@ -72,7 +73,7 @@ class Shrinker:
             for number, candidate in enumerate(candidates(world)):
                 if number < start:
                     continue
-                if self._plays >= MAX_PLAYS:
+                if self._plays >= self._most:
                     return world
                 self._plays += 1
                 if self._failing(candidate):

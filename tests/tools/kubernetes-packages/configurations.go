@@ -65,7 +65,7 @@ func started(found *config.KubeSchedulerConfiguration) (any, error) {
 	}
 	answer := configurationAnswer{map[string]map[string][]plugin{}}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
-	_, err = scheduler.New(ctx, client, informers.NewSharedInformerFactory(client, 0),
+	built, err := scheduler.New(ctx, client, informers.NewSharedInformerFactory(client, 0),
 		dynamicinformer.DynamicSharedInformerFactory(nil),
 		func(name string) events.EventRecorderLogger { return broadcaster.NewRecorder(nil, name) },
 		scheduler.WithComponentConfigVersion(found.TypeMeta.APIVersion),
@@ -74,11 +74,14 @@ func started(found *config.KubeSchedulerConfiguration) (any, error) {
 		scheduler.WithExtenders(found.Extenders...),
 		scheduler.WithParallelism(found.Parallelism),
 		scheduler.WithPercentageOfNodesToScore(found.PercentageOfNodesToScore),
-		scheduler.WithBuildFrameworkCapturer(func(profile config.KubeSchedulerProfile) {
-			answer.Profiles[profile.SchedulerName] = points(profile.Plugins)
-		}),
 	)
-	return answer, err
+	if err != nil {
+		return nil, err
+	}
+	for name, framework := range built.Profiles {
+		answer.Profiles[name] = points(framework.ListPlugins())
+	}
+	return answer, nil
 }
 
 func points(plugins *config.Plugins) map[string][]plugin {

@@ -31,19 +31,23 @@ func answerPod(line []byte) (any, error) {
 		return nil, err
 	}
 	corev1.SetObjectDefaults_Pod(pod)
+	if err := defaultPodLevel(pod); err != nil {
+		return nil, err
+	}
 	options := resourcehelper.PodResourcesOptions{UseStatusResources: true}
-	usage, err := quotacore.PodUsageFunc(pod, clock.RealClock{})
+	// Sums of quantities may change those that they were made of: each asks a pod of its own.
+	usage, err := quotacore.PodUsageFunc(pod.DeepCopy(), clock.RealClock{})
 	if err != nil {
 		return nil, err
 	}
-	info, err := framework.NewPodInfo(pod)
+	info, err := framework.NewPodInfo(pod.DeepCopy())
 	if err != nil {
 		return nil, err
 	}
 	counted := info.CalculateResource()
 	return podAnswer{
-		Requests: amounts(resourcehelper.PodRequests(pod, options)),
-		Limits:   amounts(resourcehelper.PodLimits(pod, options)),
+		Requests: amounts(resourcehelper.PodRequests(pod.DeepCopy(), options)),
+		Limits:   amounts(resourcehelper.PodLimits(pod.DeepCopy(), options)),
 		Scored:   [2]int64{counted.Non0CPU, counted.Non0Mem},
 		QOS:      string(qos.ComputePodQOS(pod)),
 		Quota:    amounts(usage),

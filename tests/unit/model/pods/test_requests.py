@@ -14,6 +14,7 @@ from scheduler_core.model.pods.requests import (
     NONZERO_DEFAULTS,
     PodResourcesWire,
     ResizeStatusWire,
+    effective_limits,
     effective_requests,
     nonzero_requests,
     requests_of,
@@ -28,6 +29,9 @@ def container(cpu: str | None = None, memory: str | None = None, **more: Any) ->
 def sidecar(cpu: str) -> dict[str, Any]:
     return container(cpu, restartPolicy="Always")
 
+
+# What a kubelet has set for a container.
+HELD = {"name": "c", "allocatedResources": {"cpu": "2"}, "resources": {"limits": {"cpu": "3"}}}
 
 CASES = [
     pytest.param({"containers": [{"name": "c"}]}, {}, id="nothing asked is nothing"),
@@ -153,9 +157,55 @@ def test_requests_while_containers_are_resized(containers: list[Any], resize: st
     assert effective_requests(spec, convert(told, ResizeStatusWire)) == {"cpu": cpu}
 
 
-def test_defaults_of_scores_do_not_hide_a_limit_of_the_pod_level() -> None:
-    spec = convert({"resources": {"limits": {"cpu": "3"}}, "containers": [{"name": "c"}]}, PodResourcesWire)
-    assert effective_requests(spec, missing=NONZERO_DEFAULTS)["cpu"] == 3000
+@pytest.mark.parametrize(
+    ("spec", "scored"),
+    [
+        pytest.param({"containers": [{"name": "c"}]}, (100, 200 << 20), id="who asks nothing has defaults"),
+        pytest.param(
+            {"resources": {"limits": {"cpu": "3"}}, "containers": [{"name": "c"}]},
+            (3000, 200 << 20),
+            id="a limit of the pod level is scored, and what nobody asks for has a default",
+        ),
+        pytest.param(
+            {"resources": {"requests": {"memory": "1Ki"}}, "containers": [container("1"), container()]},
+            (1000, 1024),
+            id="beside a pod level, containers have no defaults",
+        ),
+        pytest.param(
+            {"resources": {}, "containers": [container("1"), container()]},
+            (1100, 400 << 20),
+            id="an empty pod level changes nothing",
+        ),
+    ],
+)
+def test_what_a_pod_is_scored_with(spec: dict[str, Any], scored: tuple[int, int]) -> None:
+    wire, status = convert(spec, PodResourcesWire), ResizeStatusWire()
+    assert nonzero_requests(wire, status, effective_requests(wire, status)) == scored
+
+
+@pytest.mark.parametrize(
+    ("status", "limits"),
+    [
+        pytest.param({}, {"cpu": 2000}, id="without a resize, the limit that is written"),
+        pytest.param({"containerStatuses": [HELD]}, {"cpu": 3000}, id="the larger one that is actuated"),
+        pytest.param(
+            {"containerStatuses": [HELD], "resize": "Infeasible"},
+            {"cpu": 3000},
+            id="only what is actuated, where the node refused the resize",
+        ),
+    ],
+)
+def test_limits_while_a_container_is_resized(status: dict[str, Any], limits: dict[str, int]) -> None:
+    spec = convert({"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}, PodResourcesWire)
+    assert effective_limits(spec, convert(status, ResizeStatusWire)) == limits
+
+
+def test_overhead_adds_nothing_to_a_limit_of_nothing() -> None:
+    limits = {"resources": {"limits": {"cpu": "0", "memory": "1"}}}
+    spec = convert(
+        {"containers": [{"name": "c", **limits}], "overhead": {"cpu": "1", "memory": "2"}}, PodResourcesWire
+    )
+    assert effective_limits(spec) == {"cpu": 0, "memory": 3}
 
 
 @pytest.mark.parametrize(

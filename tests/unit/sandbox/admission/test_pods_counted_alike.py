@@ -112,6 +112,13 @@ def test_best_effort_has_one_answer(spec: dict[str, Any], best: bool) -> None:
     assert scopes_match({"spec": {"scopes": ["BestEffort"]}}, "pods", raw) is best
 
 
+def test_a_request_of_zero_is_another_one_than_the_limit() -> None:
+    limits = {"cpu": "1", "memory": "1Gi"}
+    spec = {"containers": [{"resources": {"requests": {"cpu": "0", "memory": "0"}, "limits": limits}}]}
+    assert qos_class(spec) == "Burstable"
+    assert qos_class({"containers": [{"resources": {"limits": limits}}]}) == "Guaranteed"
+
+
 names = st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "hugepages-2Mi"])
 lists = st.dictionaries(names, st.sampled_from(["0", "0m", "1", "2Gi"]), max_size=2)
 resources = st.one_of(st.none(), st.fixed_dictionaries({}, optional={"requests": lists, "limits": lists}))

@@ -1,0 +1,90 @@
+"""Tells differences of worlds that are meant: rows of `tests/beside/differences.py`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.model.kinds import PODS
+from tests.beside.rig import ours
+from tests.beside.rig.outcome import Finding, Outcome, differences
+from tests.beside.rig.play import Step
+
+_TAINT: Final = re.compile(r"node\(s\) had untolerated taint \{.*\}", re.DOTALL)
+_CUT_OFF: Final = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+
+def _taints_are_named(step: Step, finding: Finding) -> bool:
+    """Equal, once ours names no taint."""
+    return finding.kind == "reasons" and _unnamed(step.ours.reasons) == dict(step.theirs.reasons)
+
+
+def _unnamed(reasons: Mapping[str, int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text, count in reasons.items():
+        text = "node(s) had untolerated taint(s)" if _TAINT.fullmatch(text) else text
+        found[text] = found.get(text, 0) + count
+    return found
+
+
+def _cut_off_nodes_have_reasons(step: Step, finding: Finding) -> bool:
+    """Theirs counts nodes that matchFields leave out under one text; ours counts each for what refuses it."""
+    cut = step.theirs.reasons.get(_CUT_OFF, 0)
+    if finding.kind != "reasons" or not cut:
+        return False
+    own = _unnamed(step.ours.reasons)
+    others = {text: count for text, count in step.theirs.reasons.items() if text != _CUT_OFF}
+    return all(own.get(text, 0) >= count for text, count in others.items()) and sum(own.values()) >= cut
+
+
+def _pod_level_requests_are_scored(step: Step, finding: Finding) -> bool:
+    """The pod has requests of its own."""
+    level = msgspec.json.decode(step.stored)["spec"].get("resources") or {}
+    return finding.kind == "scores of NodeResourcesFit" and bool(level.get("requests"))
+
+
+def _pods_that_end_make_room(step: Step, finding: Finding) -> bool:
+    """Equal, once no pod is ending: as in kube-scheduler, which may then take it for a victim."""
+    if finding.kind not in ("victims", "nominated node"):
+        return False
+    ending: set[str] = set()
+    state = {**step.state, PODS: [_lasting(raw, ending) for raw in step.state[PODS]]}
+    if not ending:
+        return False
+    other = ours.decide(state, step.stored, time.time())
+    return not any(
+        found.kind in ("verdict", "victims", "nominated node")
+        for found in differences(step.theirs, _without(other, ending))
+    )
+
+
+def _lasting(raw: bytes, ending: set[str]) -> bytes:
+    pod: dict[str, Any] = msgspec.json.decode(raw)
+    if pod["metadata"].pop("deletionTimestamp", None) is None:
+        return raw
+    ending.add(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+    return msgspec.json.encode(pod)
+
+
+def _without(outcome: Outcome, ending: set[str]) -> Outcome:
+    """Nobody evicts what is ending already."""
+    return replace(outcome, victims=outcome.victims - ending)
+
+
+# The rows of `tests/beside/differences.py` by their keys.
+MEANT: Final[Mapping[str, Callable[[Step, Finding], bool]]] = {
+    "taints-are-named": _taints_are_named,
+    "cut-off-nodes-have-reasons": _cut_off_nodes_have_reasons,
+    "pod-level-requests-are-scored": _pod_level_requests_are_scored,
+    "pods-that-end-make-room": _pods_that_end_make_room,
+}
+
+
+def meant(step: Step, finding: Finding) -> str:
+    """The key of the row that explains a finding; empty where none does."""
+    return next((key for key, explains in MEANT.items() if explains(step, finding)), "")

@@ -1,0 +1,99 @@
+"""One step as objects and a pod, without what a server added, and as a scenario file."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from scheduler_core.model.kinds import NAMESPACES
+from tests.beside.rig.ours import CONFIGURATION
+from tests.beside.rig.outcome import Outcome
+from tests.beside.rig.play import Step
+from tests.beside.rig.world import Raw, named
+
+_META: Final = (
+    "name",
+    "namespace",
+    "labels",
+    "annotations",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+# What an API server adds to pods and no scheduler reads.
+_POD_DEFAULTS: Final = (
+    *("dnsPolicy", "restartPolicy", "securityContext", "enableServiceLinks", "preemptionPolicy"),
+    "terminationGracePeriodSeconds",
+)
+_CONTAINER_DEFAULTS: Final = ("terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy")
+_ADDED_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_STATUS: Final = ("phase", "startTime", "allocatable", "capacity", "disruptionsAllowed")
+
+
+def objects_of(step: Step) -> list[Raw]:
+    """The objects before the pod came, in a form in which they can be created again."""
+    found: list[Raw] = []
+    for kind, raws in step.state.items():
+        if kind == NAMESPACES:
+            continue
+        for raw in raws:
+            obj = {"apiVersion": kind.api_version, "kind": kind.kind} | msgspec.json.decode(raw)
+            found.append(_plain(obj))
+    return found
+
+
+def _plain(obj: Raw) -> Raw:
+    obj = copy.deepcopy(obj)
+    obj["metadata"] = {name: obj["metadata"][name] for name in _META if name in obj["metadata"]}
+    if "status" in obj:
+        status = {name: value for name, value in obj["status"].items() if name in _STATUS}
+        obj["status"] = status
+        if obj["kind"] == "PodDisruptionBudget":
+            # Without it the budget says nothing yet.
+            status |= {"observedGeneration": 1, "expectedPods": 1, "currentHealthy": 1, "desiredHealthy": 1}
+    if obj["kind"] == "Pod":
+        _plain_pod(obj["spec"])
+    if obj["kind"] == "PersistentVolume":
+        (obj["spec"].get("claimRef") or {}).pop("uid", None)
+        (obj["spec"].get("claimRef") or {}).pop("resourceVersion", None)
+    return obj
+
+
+def _plain_pod(spec: Raw) -> None:
+    for name in _POD_DEFAULTS:
+        spec.pop(name, None)
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        for name in _CONTAINER_DEFAULTS:
+            container.pop(name, None)
+    kept = [one for one in spec.get("tolerations", ()) if one.get("key") not in _ADDED_TOLERATIONS]
+    spec.pop("tolerations", None)
+    if kept:
+        spec["tolerations"] = kept
+
+
+def scenario_text(objects: list[Raw], pod: Raw, theirs: Outcome, title: str, minor: str) -> str:
+    """A scenario that expects what kube-scheduler decided."""
+    expect: Raw = {"evicted": sorted(theirs.victims)}
+    if theirs.node:
+        expect = {"boundOn": {named(pod): theirs.node}}
+    elif not theirs.victims:
+        # Evicted pods are gone at once in a simulation, and then the pod starts.
+        expect["pending"] = [named(pod)]
+    document: dict[str, Any] = {
+        "name": title[:100],
+        "config": yaml.safe_load(CONFIGURATION),
+        "objects": objects,
+        "steps": [{"create": [pod], "expect": expect}],
+    }
+    return f"# Recorded beside kube-scheduler {minor}.\n" + yaml.dump(
+        document, Dumper=_NoAliases, sort_keys=False, width=100
+    )
+
+
+class _NoAliases(yaml.SafeDumper):
+    """Every object stands where it is."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
