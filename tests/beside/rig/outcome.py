@@ -11,7 +11,9 @@ from typing import Final
 Scores = Mapping[str, Mapping[str, int]]
 
 _AVAILABLE: Final = re.compile(r"^0/\d+ nodes are available: ?")
-_PREEMPTION: Final = re.compile(r"\.? (?:preemption: |waiting for pods to end |preempting \d+ pods )")
+_PREEMPTION: Final = re.compile(
+    r"\.? (?:no new claims to deallocate, |preemption: |waiting for pods to end |preempting \d+ pods )"
+)
 _COUNTED: Final = re.compile(r"(\d+) (.*)", re.DOTALL)
 
 

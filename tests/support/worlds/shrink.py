@@ -47,7 +47,7 @@ def failing_checks(world: World) -> set[str]:
 
 
 class Shrinker:
-    """`failing(world)` says whether a smaller world still shows the same; it is asked `plays` times at most."""
+    """`failing(world)` says whether a smaller world still shows the same; `plays`: so often at most."""
 
     def __init__(self, failing: Callable[[World], bool], plays: int = MAX_PLAYS) -> None:
         self._failing = failing
