@@ -102,7 +102,7 @@ def _contains_cidr(of: Any, other: Any) -> bool:
 
 
 @total_ordering
-class Version:
+class SemanticVersion:
     """A semantic version; what follows `+` does not count."""
 
     def __init__(self, text: str) -> None:
@@ -116,23 +116,23 @@ class Version:
         self._order = (self.numbers, not before, parts)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Version) and self._order == other._order
+        return isinstance(other, SemanticVersion) and self._order == other._order
 
-    def __lt__(self, other: Version) -> bool:
+    def __lt__(self, other: SemanticVersion) -> bool:
         return self._order < other._order
 
     def __hash__(self) -> int:
         return hash(self._order)
 
 
-def version(text: str, lenient: bool = False) -> Version:
+def version(text: str, lenient: bool = False) -> SemanticVersion:
     """A semantic version; a `lenient` one may begin with `v`, lack parts and have leading zeros."""
     if lenient:
         text = text.strip().removeprefix("v")
         core, mark, rest = re.fullmatch(r"([^-+]*)([-+]?)(.*)", text, re.S).groups()  # type: ignore[union-attr]
         parts = [part.lstrip("0") or "0" for part in core.split(".")] if core else []
         text = ".".join([*parts, *["0"] * (3 - len(parts))]) + mark + rest
-    return Version(text)
+    return SemanticVersion(text)
 
 
 def timestamp(value: Any) -> datetime:
