@@ -9,11 +9,12 @@ RUN python -m venv --without-pip /opt/muster
 COPY requirements.lock requirements-build.lock ./
 RUN pip --python /opt/muster install --require-hashes --only-binary :all: -r requirements.lock \
     && pip install --require-hashes --only-binary :all: -r requirements-build.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY scheduler_core scheduler_core
 COPY webhook webhook
 COPY kubectl_plugin kubectl_plugin
 COPY sandbox sandbox
+COPY charts/muster/crds charts/muster/crds
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
     && pip --python /opt/muster install --no-deps --no-index /wheels/*.whl
 

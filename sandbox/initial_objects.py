@@ -60,14 +60,15 @@ async def create_service_account(registry: Registry, namespace: str) -> None:
 
 
 def crd_dir() -> Path:
-    """Directory of Muster's CustomResourceDefinitions in the chart of the source tree.
+    """Directory of Muster's CustomResourceDefinitions: of the installed package, or of the source tree.
 
-    Raises ConfigError if the package was installed without the chart.
+    Raises ConfigError where there is neither.
     """
-    found = Path(__file__).resolve().parents[1] / "charts" / "muster" / "crds"
-    if not found.is_dir():
-        raise ConfigError("", "not found; run from a source checkout of Muster", file=str(found))
-    return found
+    package = Path(__file__).resolve().parent
+    for found in (package / "crds", package.parent / "charts" / "muster" / "crds"):
+        if found.is_dir():
+            return found
+    raise ConfigError("", "not found; install Muster anew, or run it from a source checkout", file=str(found))
 
 
 def read_crds(folder: Path) -> list[Obj]:
