@@ -14,6 +14,7 @@ from scheduler_core.engine.gang.members import Members
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.nominations.nominated_sums import own_nominated
 from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.queueing.quota_obstacles import refusal_of_charge
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.names import CAPACITY_SCHEDULING, GUARANTEED_RESOURCES, PODS
 from scheduler_core.model.pods.pod import Pod
@@ -144,6 +145,20 @@ def refused_by_quota(state: ClusterState, members: Members, need: int) -> str:
     charge = least(need, (asked_by(state, pod) for _, pod in members))
     refusal = admit_charge(state.ledger, members[0][1].namespace, charge)
     return str(refusal) if refusal is not None else ""
+
+
+def evicts_nobody(state: ClusterState, pods: Sequence[Pod], need: int, now: float) -> bool:
+    """Whether a gang must not preempt now: it rests, or quota is held for a group before it."""
+    return must_rest(state, pods, need, now) or _is_behind_a_hold(state, pods, need)
+
+
+def _is_behind_a_hold(state: ClusterState, pods: Sequence[Pod], need: int) -> bool:
+    """Whether quotas refuse a gang beside what is held: evictions would be for the holder first."""
+    if not state.gangs.quota_holds.holds:
+        return False
+    top = max(pods, key=lambda pod: pod.priority)
+    refusal = refusal_of_charge(state, top, least(need, (asked_by(state, pod) for pod in pods)))
+    return refusal is not None and bool(refusal.holder)
 
 
 def must_rest(state: ClusterState, pods: Sequence[Pod], need: int, now: float) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 
 from scheduler_core.arrays.types import Int64
-from scheduler_core.engine.gang.capacity import CAPACITY, charges_of, must_rest
+from scheduler_core.engine.gang.capacity import CAPACITY, charges_of, evicts_nobody
 from scheduler_core.engine.gang.group_preemption import (
     Place,
     Turn,
@@ -60,7 +60,7 @@ def move_fairly(
     quota = state.ledger.quota_of(pods[0].namespace)
     if quota is None or any(CAPACITY not in of.enabled for of, _ in members):
         return FairAttempt()
-    if gang_waits(state, pods) or must_rest(state, pods, need, now):
+    if gang_waits(state, pods) or evicts_nobody(state, pods, need, now):
         return FairAttempt()
     starting = able(cycle, members, now)[:need]
     if len(starting) < need:

@@ -23,7 +23,7 @@ import numpy as np
 from scheduler_core.arrays.reprieve import minimal_subset
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.evaluation import Reevaluation
-from scheduler_core.engine.gang.capacity import CAPACITY, capacity_limit, charges_of, must_rest
+from scheduler_core.engine.gang.capacity import CAPACITY, capacity_limit, charges_of, evicts_nobody
 from scheduler_core.engine.gang.group_room import GroupRoom, needed_units
 from scheduler_core.engine.gang.group_units import Units, units_of
 from scheduler_core.engine.gang.members import Members, equal_members, kinds_of
@@ -109,7 +109,7 @@ def preempt_for_members(
     """
     state = cycle.state
     pods = [pod for _, pod in members]
-    if gang_waits(state, pods) or must_rest(state, pods, need, now):
+    if gang_waits(state, pods) or evicts_nobody(state, pods, need, now):
         return None
     members = able(cycle, members, now)
     if len(members) < need:

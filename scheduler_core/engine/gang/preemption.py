@@ -25,8 +25,8 @@ from scheduler_core.engine.gang.capacity import (
     capacity_limit,
     charges_by_namespace,
     charges_of,
+    evicts_nobody,
     leaving,
-    must_rest,
 )
 from scheduler_core.engine.gang.chances import reclaims_in_vain
 from scheduler_core.engine.gang.members import Members, equal_members
@@ -84,7 +84,7 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
     """Victims that let `need` of the members start, or None if no eviction can; the state is unchanged."""
     state = cycle.state
     pods = [pod for _, pod in members]
-    if gang_not_eligible(state, pods) or must_rest(state, pods, need, now):
+    if gang_not_eligible(state, pods) or evicts_nobody(state, pods, need, now):
         return None
     reprieve = Reprieve(cycle, members, need, now, MOST_PROOFS)
     if leaving(state).any() and reprieve.fits(()):

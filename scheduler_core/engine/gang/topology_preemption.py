@@ -19,7 +19,7 @@ import numpy as np
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.evaluation import Reevaluation
-from scheduler_core.engine.gang.capacity import CAPACITY, charges_by_namespace, charges_of, must_rest
+from scheduler_core.engine.gang.capacity import CAPACITY, charges_by_namespace, charges_of, evicts_nobody
 from scheduler_core.engine.gang.fair_preemption import FairAttempt
 from scheduler_core.engine.gang.group_units import units_of
 from scheduler_core.engine.gang.preemption import GangPreemption, blocks_of, fewest_blocks
@@ -54,7 +54,7 @@ def preempt_for_placement(placer: TopologyPlacer, task: PlacementTask, now: floa
     """The victims and the nominated node of every member, or None; the state is unchanged."""
     state = placer.state
     pods = [pod for _, pod in task.members]
-    if gang_not_eligible(state, pods) or must_rest(state, pods, len(pods), now):
+    if gang_not_eligible(state, pods) or evicts_nobody(state, pods, len(pods), now):
         return None
     leaving = frozenset(pod.uid for pod in state.table.leaving_pods())
     quota = _quota_of(state, task)
@@ -94,7 +94,7 @@ def move_fairly_for_placement(placer: TopologyPlacer, task: PlacementTask, now: 
     state, first = placer.state, task.members[0][1]
     pods = [pod for _, pod in task.members]
     quota = _quota_of(state, task)
-    if quota is None or gang_not_eligible(state, pods) or must_rest(state, pods, len(pods), now):
+    if quota is None or gang_not_eligible(state, pods) or evicts_nobody(state, pods, len(pods), now):
         return FairAttempt()
     found = fair_demand(state, first, quota, charges_of(state, pods), now)
     if found is None:

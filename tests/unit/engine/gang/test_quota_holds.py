@@ -13,7 +13,7 @@ from scheduler_core.model.groups.native import parse_native_gang
 from scheduler_core.model.timestamps import format_time
 from scheduler_core.state.gangs.held_quota import NOTHING, effective_hold, held_against
 from tests.support.builders import GroupBuilder, make_group, make_pod, make_quota
-from tests.support.gang_scheduler import GangScheduler, member, placed
+from tests.support.gang_scheduler import GangScheduler, evicted, member, placed, rejected
 
 KEY = "a/g PodGroup"
 
@@ -237,3 +237,26 @@ def test_native_groups_hold_in_the_order_of_the_queue_by_their_oldest_pods() -> 
     assert {hold.amounts["cpu"] for hold in made.state.gangs.quota_holds.holds.values()} == {3000}
     assert not held_against(made.state, made.state.pods["second0"]).holder
     assert held_against(made.state, made.state.pods["first0"]).holder.startswith("PodGroup a/second ")
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["a native group", "a gang"])
+def test_a_group_behind_a_hold_evicts_nobody(native: bool) -> None:
+    """What evictions free would be for the holder first, and the group would evict again."""
+    made = GangScheduler([10])
+    made.scheduler.put(make_quota("a/q").min(cpu=2).obj(), made.now)
+    made.scheduler.put(make_quota("b/q").min(cpu=2).max(pods=5).obj(), made.now)
+    made.put(make_pod("b/borrows-a-pod").uid("b").requests(cpu=2).on("n0"))
+    made.scheduler.put(holding().obj(), made.now)
+    made.put(*(member(f"g{number}", cpu=1) for number in range(3)))
+    assert evicted(made.step()) == set()
+    if native:
+        group = {"metadata": {"name": "h", "namespace": "a", "uid": "h"}, "spec": {}}
+        made.scheduler.put(parse_native_gang({"apiVersion": "scheduling.k8s.io/v1beta1", **group}), made.now)
+        later = make_pod("a/h0").uid("h0").spec(schedulingGroup={"podGroupName": "h"})
+    else:
+        made.scheduler.put(make_group("a/h").uid("h").needs(1).created(5).obj(), made.now)
+        later = member("h0", "h")
+    made.put(later.requests(cpu=1).created(5))
+    decisions = made.step(later=1.0)
+    assert "held for PodGroup a/g" in rejected(decisions)["h0"].message
+    assert evicted(decisions) == set()
