@@ -2,16 +2,21 @@
 
 A scheduler reads a hundred objects of one shape at its start, then a pod of another team arrives. The figures
 are those of the process beyond the same without hostile objects. `python -m benchmarks.bench_hostile_objects
-[--count 100] [--size 1000000] [--shape TEXT]` prints them as a table.
+[--count 100] [--size 1000000] [--shape TEXT]` prints them as a table. With `--together MIB`, one scheduler
+has so much memory in a cgroup of its own, version 1, and reads the objects of all shapes.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -29,6 +34,7 @@ FEW, MOST_MIB = 30, 100
 PATIENCE_SECONDS = 120.0
 MOST_BYTES = 6 << 30
 _PAGE = 10
+CGROUPS = Path("/sys/fs/cgroup/memory")
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,55 @@ def measured(shape: Shape | None, count: int, size: int) -> Cost:
         )
 
 
+@contextmanager
+def memory_cgroup(mib: int) -> Iterator[Path]:
+    """A memory cgroup, version 1, with this limit. Raises OSError where none can be made."""
+    folder = CGROUPS / f"muster-{os.getpid()}"
+    folder.mkdir()
+    try:
+        (folder / "memory.limit_in_bytes").write_text(str(mib << 20))
+        yield folder
+    finally:
+        # Its processes may take a moment to be gone.
+        for _ in range(50):
+            if not (folder / "cgroup.procs").read_text():
+                break
+            time.sleep(0.1)
+        folder.rmdir()
+
+
+def together(count: int, size: int, mib: int) -> None:
+    """Print what one scheduler takes that reads `count` objects of each shape in a memory cgroup of `mib`."""
+    made: dict[str, list[Json]] = {}
+    for shape in SHAPES:
+        objects = made.setdefault(resource_path(shape.resource), [])
+        for _ in range(count):
+            item = shape.make(len(objects), size)
+            item["metadata"] |= {"name": f"o{len(objects)}", "uid": f"{shape.resource.plural}-{len(objects)}"}
+            objects.append(item)
+    lists = {"/api/v1/nodes": pages(20, node), **{path: listed(objects) for path, objects in made.items()}}
+    bound = threading.Event()
+
+    def on_bind(key: str, node: str) -> None:
+        if key.startswith("other/"):
+            bound.set()
+
+    with (
+        memory_cgroup(mib) as folder,
+        CannedServer(lists, on_bind) as server,
+        synced_scheduler(server, folder) as process,
+    ):
+        server.tell(PODS_PATH, change("ADDED", plain_pod("other", "first"), 1))
+        started = bound.wait(PATIENCE_SECONDS)
+        most = int((folder / "memory.max_usage_in_bytes").read_text()) >> 20
+        resident = memory(process.pid, "VmRSS") if started else 0.0
+        text = "was bound" if started else f"was not bound; exit code {process.poll()}"
+        print(
+            f"{count} of each of {len(SHAPES)} shapes, {mib} MiB: at most {most} MiB, {resident:.0f} resident"
+        )
+        print(f"the pod of another team {text}")
+
+
 def main(small: bool = False) -> list[Row]:
     """Rows of the table: MiB that some objects of each shape keep."""
     count, size = (2, 10_000) if small else (FEW, SIZE)
@@ -115,8 +170,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--size", type=int, default=SIZE)
+    parser.add_argument("--together", type=int, default=0, metavar="MIB")
     parser.add_argument("--shape", default="", help="only shapes whose name contains this")
     given = parser.parse_args()
-    # What takes more would take the machine from others.
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
-    table(given.count, given.size, given.shape)
+    if given.together:
+        together(given.count, given.size, given.together)
+    else:
+        # What takes more would take the machine from others.
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
+        table(given.count, given.size, given.shape)

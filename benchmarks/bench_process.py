@@ -104,10 +104,14 @@ def new_log() -> Path:
 
 
 @contextmanager
-def scheduler(server: Addressed, log: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """A scheduler process that writes to `log`, or to a new file."""
+def scheduler(
+    server: Addressed, log: Path | None = None, cgroup: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A scheduler process that writes to `log`, or to a new file; `cgroup` is the folder of its cgroup."""
     flags = ["--leader-elect=false", "--kube-api-qps=100000", "--kube-api-burst=100000", "--secure-port=0"]
     command = [sys.executable, "-m", "scheduler_core.app", "--kubeconfig", str(server.kubeconfig), *flags]
+    if cgroup is not None:
+        command = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(cgroup / "cgroup.procs"), *command]
     with (log or new_log()).open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, text=True)
     try:
@@ -118,10 +122,10 @@ def scheduler(server: Addressed, log: Path | None = None) -> Iterator[subprocess
 
 
 @contextmanager
-def synced_scheduler(server: Addressed) -> Iterator[subprocess.Popen[str]]:
+def synced_scheduler(server: Addressed, cgroup: Path | None = None) -> Iterator[subprocess.Popen[str]]:
     """A scheduler process that has read all lists."""
     log = new_log()
-    with scheduler(server, log) as process:
+    with scheduler(server, log, cgroup) as process:
         await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
         yield process
 

@@ -127,7 +127,7 @@ def selector_size(selector: Selector) -> int:
 
 
 def too_many_selected(size: int) -> str:
-    """Why a selector of this size (`selector_size`) of a budget or claim is not read; empty if it is."""
+    """Why a selector of this size (`selector_size`) of a budget, claim or pool is not read, or empty."""
     if size <= MOST_SELECTED:
         return ""
     return f"has {size} requirements and values, at most {MOST_SELECTED} are read"

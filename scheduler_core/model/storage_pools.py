@@ -8,7 +8,14 @@ import msgspec
 
 from scheduler_core.model.meta import MAX_NAME, ApiObject, ClusterObject, NamespacedObject, Raw, decode
 from scheduler_core.model.resources import parse_resource_list
-from scheduler_core.model.selectors import LabelSelectorWire, Selector, parse_selector
+from scheduler_core.model.selectors import (
+    NOTHING,
+    LabelSelectorWire,
+    Selector,
+    parse_selector,
+    selector_size,
+    too_many_selected,
+)
 from scheduler_core.model.storage import STORAGE
 
 # Reported in place of a size that a pool does not have: no claim is that small.
@@ -39,7 +46,8 @@ class CSIDriver(ClusterObject, frozen=True):
 
 
 class CSIStorageCapacity(NamespacedObject, frozen=True, eq=False):
-    """The space for one class in a pool; nodes that `topology` selects reach it, none without one.
+    """The space for one class in a pool; nodes that `topology` selects reach it, none without one, or with
+    one of more than 1,000 requirements and values.
 
     `largest` is the size of the largest volume that can be made, `capacity` what is free: bytes, or NO_SIZE.
     """
@@ -64,12 +72,16 @@ def parse_csi_storage_capacity(raw: Raw) -> CSIStorageCapacity:
     wire = decode(raw, _CapacityWire, "CSIStorageCapacity")
     capacity = _size(wire.capacity, "capacity")
     largest = _size(wire.maximum_volume_size, "maximumVolumeSize")
-    topology = wire.node_topology
+    topology = None
+    if wire.node_topology is not None:
+        topology = parse_selector(wire.node_topology, "nodeTopology")
+        if too_many_selected(selector_size(topology)):
+            topology = NOTHING
     return CSIStorageCapacity(
         namespace=wire.metadata.namespace or "default",
         name=wire.metadata.name,
         storage_class=wire.storage_class_name[:MAX_NAME],
-        topology=parse_selector(topology, "nodeTopology") if topology is not None else None,
+        topology=topology,
         largest=capacity if largest == NO_SIZE else largest,
         capacity=capacity,
     )

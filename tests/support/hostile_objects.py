@@ -1,7 +1,7 @@
 """Objects of a tenant in their worst shapes: each fills its JSON with the one thing that costs a reader most.
 
-A shape is a field of a kind that the role `edit` lets somebody write in a namespace. API servers accept them:
-the names, labels and keys are valid and different from each other.
+A shape is a field of a kind that the role `edit` lets somebody write in a namespace, or the account of a
+driver of volumes. API servers accept them: the names, labels and keys are valid and differ from each other.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 from scheduler_core.model import names
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
+    CSI_STORAGE_CAPACITIES,
     NATIVE_POD_GROUPS,
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
@@ -99,6 +100,11 @@ def _meta(name: str) -> Json:
 
 def _object(number: int, spec: Json | None = None, **meta: Any) -> Json:
     return {"metadata": _meta(f"o{number}") | meta, "spec": spec or {}}
+
+
+def _pool(number: int, size: int) -> Json:
+    made = _object(number, None)
+    return made | {"storageClassName": "fast", "capacity": "1Gi", "nodeTopology": _selector(number, size)}
 
 
 def _claim(number: int, spec: Json, **meta: Any) -> Json:
@@ -287,6 +293,7 @@ SHAPES: Final = (
         PERSISTENT_VOLUME_CLAIMS,
         lambda n, s: _claim(n, {}, **_wide_annotation(names.SELECTED_NODE_ANNOTATION, n, s)),
     ),
+    Shape("storage pool: values", CSI_STORAGE_CAPACITIES, _pool),
     Shape("ConfigMap: data", CONFIG_MAPS, lambda n, s: _config_map(n, _map(n, s))),
     Shape("group ConfigMap: unknown keys", CONFIG_MAPS, lambda n, s: _group_data(n, **_map(n, s))),
     Shape("group ConfigMap: name", CONFIG_MAPS, _member("name")),
