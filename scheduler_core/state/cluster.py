@@ -24,7 +24,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
-from scheduler_core.state.departing import ending_events, follow, follow_node, mismarked
+from scheduler_core.state.departing import ending_events, follow, follow_node
 from scheduler_core.state.displacements import Displacements
 from scheduler_core.state.events import (
     ClusterEvent,
@@ -38,6 +38,7 @@ from scheduler_core.state.extender_answers import ExtenderAnswers
 from scheduler_core.state.gangs.gangs import GangTable, group_event
 from scheduler_core.state.gangs.ranks import ranks_in, running_rows
 from scheduler_core.state.load.load import LoadIndex
+from scheduler_core.state.misplaced import misplaced
 from scheduler_core.state.neighbours.neighbours import Neighbours
 from scheduler_core.state.nodes.images import ImageIndex
 from scheduler_core.state.nodes.ports import PortUse
@@ -486,7 +487,7 @@ class ClusterState:
         """Every broken invariant in words; empty if all hold. Counts everything from scratch."""
         problems = [*self.nodes.check(), *self.ledger.check(), *self.unplaced.check()]
         for uid, placement in self.placed.items():
-            problems += self._misplaced(uid, placement)
+            problems += misplaced(self, uid, placement)
         if int(self.table.alive.sum()) != len(self.placed):
             problems.append(f"{int(self.table.alive.sum())} rows alive, {len(self.placed)} placements")
         on_nodes = sum(len(pods) for pods in self.nodes.pods)
@@ -495,17 +496,3 @@ class ClusterState:
         near = self.neighbours.check((item.pod, item.slot) for item in self.placed.values())
         kept = (*self.table.check(self.nodes.size), *self.nominations.check(), *self.load.check())
         return [*problems, *near, *kept]
-
-    def _misplaced(self, uid: str, placement: Placement) -> list[str]:
-        """Contradictions between the ledger, the nodes and the table of placed pods about one pod."""
-        problems = []
-        pod, row, slot = placement.pod, placement.row, placement.slot
-        if not self.ledger.is_charged(pod.namespace, uid):
-            problems.append(f"pod {pod.key} is placed but not charged")
-        if self.nodes.pods[slot].get(uid) is not pod:
-            problems.append(f"pod {pod.key} is not on node {self.nodes.names[slot]}")
-        if self.table.pods[row] is not pod or not self.table.alive[row]:
-            problems.append(f"pod {pod.key} has no row in the table of placed pods")
-        if self.table.slot[row] != slot:
-            problems.append(f"pod {pod.key} has the wrong slot in the table of placed pods")
-        return [*problems, *mismarked(self, placement)]
