@@ -30,6 +30,8 @@ from sandbox.store.object_store import ObjectStore
 from sandbox.store.registry import Registry
 
 HOST = "127.0.0.1"
+# What a kube-apiserver reads of a request line and its headers.
+_MOST_HEADER_BYTES = 1 << 20
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -103,7 +105,12 @@ class ApiServer:
         files = self.prepare()
         options = self._options
         self._http = HttpApi(self.registry, self.token, HOST, options.bookmark_seconds, options.settled)
-        server = web.Server(self._http, request_factory=_request)
+        server = web.Server(
+            self._http,
+            request_factory=_request,
+            max_line_size=_MOST_HEADER_BYTES,
+            max_field_size=_MOST_HEADER_BYTES,
+        )
         self._runner = web.ServerRunner(server, shutdown_timeout=self._options.stop_seconds)
         await self._runner.setup()
         site = web.TCPSite(self._runner, HOST, self._options.port, ssl_context=_ssl_context(files))

@@ -57,6 +57,12 @@ def config(server: SandboxServer, name: str, **data: str) -> dict[str, Any]:
     return made
 
 
+def test_long_request_lines_and_headers_are_read_as_by_a_kube_apiserver(server: SandboxServer) -> None:
+    """Selectors of clients with many labels, and tokens of users with many groups."""
+    status, _, body = send(server, "GET", f"{PODS}?labelSelector={'a%2C' * 7000}a", X_Groups="g" * 200_000)
+    assert (status, json.loads(body)["kind"]) == (200, "PodList")
+
+
 def test_it_answers_soon_after_its_start() -> None:
     begin = time.monotonic()
     with SandboxServer() as fresh:
