@@ -225,11 +225,13 @@ class Cache:
     def standing(self, namespace: str, listed: Iterable[ElasticQuota] = ()) -> QuotaStanding | None:
         """The quota in effect in the namespace beside all others; None without one.
 
-        `listed` quotas of the namespace, if there are any, replace the cached ones.
+        `listed` quotas of the namespace, if there are any, replace the cached ones. Others count as they are
+        stored: what a review says of a quota may never be stored, and must not judge pods of others.
         """
         with self.lock:
             ledger = self._with_stored(self._ledger)
-            quotas = [*_others(ledger, self._quotas_underway.quotas(self._monotonic()), "")]
+            underway = self._quotas_underway.quotas(self._monotonic())
+            quotas = [*_others(ledger, (one for one in underway if one.namespace == namespace), "")]
             groups = self._groups(None)
         own = min(listed, key=lambda quota: quota.age_order, default=None)
         if own is not None:

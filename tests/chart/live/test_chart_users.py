@@ -99,6 +99,11 @@ WRITES: list[tuple[str, list[str], Obj | None]] = [
         ["patch", "elasticquota", "given", "--subresource=status", "--type=merge", "-p", '{"status": {}}'],
         None,
     ),
+    (
+        "move to another department",
+        ["label", "elasticquota", "given", "muster.dev/quota-group=dept", "--overwrite"],
+        None,
+    ),
     ("delete", ["delete", "elasticquota", "given"], None),
     ("delete all", ["delete", "elasticquota", "--all"], None),
 ]
@@ -115,6 +120,54 @@ def test_only_administrators_of_the_cluster_write_quotas(cluster: Cluster, role:
     assert (
         asked(cluster, user, "get", "elasticquota", "given", "-o", "jsonpath={.spec.min.cpu}").stdout == "1"
     )
+
+
+def of_cluster(kind: str, spec: Obj) -> Obj:
+    return {"apiVersion": "muster.dev/v1alpha1", "kind": kind, "metadata": {"name": "mine"}, "spec": spec}
+
+
+DEPARTMENTS: list[tuple[str, list[str], Obj | None]] = [
+    ("create a group of quotas", ["create", "-f", "-"], of_cluster("QuotaGroup", {"min": {"cpu": "1"}})),
+    (
+        "raise the max of its department",
+        ["patch", "quotagroup", "dept", "--type=merge", "-p", '{"spec": {"max": {"cpu": "9"}}}'],
+        None,
+    ),
+    ("delete its department", ["delete", "quotagroup", "dept"], None),
+    (
+        "create a flavor",
+        ["create", "-f", "-"],
+        of_cluster("QuotaFlavor", {"resource": "cpu", "nodeSelector": {"a": "b"}}),
+    ),
+    (
+        "write the ledger of its namespace",
+        ["create", "-f", "-"],
+        {
+            "apiVersion": "muster.dev/v1alpha1",
+            "kind": "ReservationLedger",
+            "metadata": {"name": "elastic", "namespace": TEAM},
+            "spec": {},
+        },
+    ),
+    (
+        "report space of a storage class",
+        ["create", "-f", "-"],
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSIStorageCapacity",
+            "metadata": {"name": "mine", "namespace": TEAM},
+            "storageClassName": "fast",
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize("role", EVERYBODY)
+def test_a_tenant_writes_nothing_that_stands_above_its_quota(cluster: Cluster, role: str) -> None:
+    for what, command, body in DEPARTMENTS:
+        done = asked(cluster, [f"--as={role}"], *command, body=body)
+        assert done.returncode == 1, f"{role} may {what}"
+        assert "is forbidden" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("user", ADMINISTRATORS, ids=["by a binding", "by the group of administrators"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
@@ -53,6 +55,28 @@ def test_the_oldest_of_the_quotas_that_a_list_shows_stands_for_its_namespace() -
     assert found is not None
     assert found.quota.name == "cached", "without a list"
     assert cache.standing("nowhere") is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param({"status": {"used": {"cpu": 1000}}}, id="uses far more than the stored one"),
+        pytest.param({"min": {"cpu": 1000}}, id="guarantees far more"),
+        pytest.param({"meta": {"labels": {"muster.dev/quota-group": "dept"}}}, id="joins a group"),
+    ],
+)
+@pytest.mark.parametrize("space", ["b", "new"])
+def test_what_a_review_says_of_another_quota_judges_no_pod(said: dict[str, Any], space: str) -> None:
+    """Everybody can send a review: for some seconds it refused pods of others, or let them past the sum."""
+    cache = synced(quota("own", "a", min={"cpu": 1}), quota("other", "b", min={"cpu": 1}))
+    before = cache.standing("a")
+    status = said.get("status", {})
+    raw = quota("other", space, **({"min": {"cpu": 1}} | {k: v for k, v in said.items() if k != "status"}))
+    cache.admitted(parse_elastic_quota({**raw, "status": status}), "")
+    after = cache.standing("a")
+    assert before is not None
+    assert after is not None
+    assert (after.others_min, after.others_used) == (before.others_min, before.others_used)
 
 
 def test_native_quotas_are_those_of_the_namespace() -> None:
