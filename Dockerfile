@@ -15,6 +15,7 @@ COPY webhook webhook
 COPY kubectl_plugin kubectl_plugin
 COPY sandbox sandbox
 COPY charts/muster/crds charts/muster/crds
+COPY charts/muster/rbac charts/muster/rbac
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
     && pip --python /opt/muster install --no-deps --no-index /wheels/*.whl
 

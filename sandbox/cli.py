@@ -82,6 +82,11 @@ def version() -> None:
     "--all", "everything", is_flag=True, help="Also install Muster's CRDs and run scheduler and webhook."
 )
 @click.option(
+    "--rbac",
+    is_flag=True,
+    help="Roles and bindings limit what users may do; kubectl --as USER is such a user.",
+)
+@click.option(
     "--keep",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -124,6 +129,7 @@ def up(
     port: int,
     kubeconfig: Path | None,
     everything: bool,
+    rbac: bool,
     config: Path | None,
     binaries: Path | None,
     keep: Path | None,
@@ -131,11 +137,8 @@ def up(
     speed: float,
 ) -> None:
     """Serve a cluster until Ctrl-C."""
-    if binaries is not None and keep is not None:
-        raise click.UsageError("--keep and --kube-apiserver cannot be used together: etcd keeps nothing")
-    if binaries is not None and seed_file is not None:
-        text = "a real API server gives every object a new uid and time"
-        raise click.UsageError(f"--seed-cluster and --kube-apiserver cannot be used together: {text}")
+    if binaries is not None:
+        _check_with_real_server(keep=keep is not None, seed=seed_file is not None, rbac=rbac)
     if config is not None and not everything:
         raise click.UsageError("--config needs --all: it configures the scheduler that --all starts")
     if nodes is not None and topology is not None:
@@ -169,7 +172,9 @@ def up(
         if config:
             scheduler_config.check(config)
         found = binaries_in(binaries) if binaries else None
-        options = ServeOptions(layout, port, kubeconfig, everything, config, found, keep, given, seed, speed)
+        options = ServeOptions(
+            layout, port, kubeconfig, everything, config, found, keep, given, seed, speed, rbac
+        )
         asyncio.run(serve(options, click.echo))
     except MusterError as error:
         raise click.ClickException(str(error)) from None
@@ -180,6 +185,18 @@ def up(
             place = keep or tempfile.gettempdir()
         where = f"{place}: " if place else ""
         raise click.ClickException(f"{where}{error.strerror or error}") from None
+
+
+def _check_with_real_server(*, keep: bool, seed: bool, rbac: bool) -> None:
+    """Raises UsageError for an option that only the sandbox's own server has."""
+    reasons = {
+        "--keep": (keep, "etcd keeps nothing"),
+        "--seed-cluster": (seed, "a real API server gives every object a new uid and time"),
+        "--rbac": (rbac, "a real API server has RBAC"),
+    }
+    for option, (given, why) in reasons.items():
+        if given:
+            raise click.UsageError(f"{option} and --kube-apiserver cannot be used together: {why}")
 
 
 def _nodes_given() -> bool:

@@ -60,15 +60,37 @@ async def create_service_account(registry: Registry, namespace: str) -> None:
 
 
 def crd_dir() -> Path:
-    """Directory of Muster's CustomResourceDefinitions: of the installed package, or of the source tree.
+    """Directory of Muster's CustomResourceDefinitions. Raises ConfigError."""
+    return _of_chart("crds")
 
-    Raises ConfigError where there is neither.
-    """
+
+def _of_chart(folder: str) -> Path:
+    """A folder of the chart, in the installed package or in the source tree. Raises ConfigError."""
     package = Path(__file__).resolve().parent
-    for found in (package / "crds", package.parent / "charts" / "muster" / "crds"):
+    for found in (package / folder, package.parent / "charts" / "muster" / folder):
         if found.is_dir():
             return found
     raise ConfigError("", "not found; install Muster anew, or run it from a source checkout", file=str(found))
+
+
+def read_user_roles() -> list[Obj]:
+    """The chart's ClusterRoles for users of Muster, which become part of `edit` and `view`."""
+    roles = []
+    for name, above in (("view", ("view", "edit", "admin")), ("edit", ("edit", "admin"))):
+        rules = yaml.load((_of_chart("rbac") / f"users-{name}.yaml").read_text(encoding="utf-8"), LOADER)[
+            "rules"
+        ]
+        labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in above}
+        meta = {"name": f"muster-{name}", "labels": labels}
+        roles.append(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRole",
+                "metadata": meta,
+                "rules": rules,
+            }
+        )
+    return roles
 
 
 def read_crds(folder: Path) -> list[Obj]:

@@ -15,7 +15,7 @@ from typing import Protocol
 from sandbox.api.server import HOST, ServerOptions
 from sandbox.cluster import ClusterOptions, SandboxCluster
 from sandbox.controllers.unserved_pods import UnservedPods
-from sandbox.initial_objects import crd_dir, put_object, read_crds
+from sandbox.initial_objects import crd_dir, put_object, read_crds, read_user_roles
 from sandbox.kinds.builtin import CONFIG_MAPS, NODES
 from sandbox.kubeconfig import write_kubeconfig
 from sandbox.marker import NAMESPACE, marker
@@ -41,8 +41,8 @@ class ServeOptions:
 
     `everything` adds Muster's CRDs, webhook and scheduler; `config` is the scheduler's configuration file.
     With `binaries`, a real kube-apiserver replaces the sandbox's own server. `keep` is the folder of a
-    cluster that lasts; `nodes_given` is true where the caller asked for the nodes. `seed` has the first
-    objects.
+    cluster that lasts; with `rbac`, roles limit what users may do. `nodes_given` is true where the caller
+    asked for the nodes. `seed` has the first objects.
     """
 
     topology: Topology
@@ -55,6 +55,7 @@ class ServeOptions:
     nodes_given: bool = False
     seed: Seed | None = None
     speed: float = 1.0
+    rbac: bool = False
 
 
 class PortInUse(MusterError):
@@ -178,6 +179,8 @@ def _check_nodes(request: ServeOptions, kept: KeptFolder, settings: KeptSettings
 def _cluster(request: ServeOptions, kept: KeptFolder | None) -> Cluster:
     nodes: Sequence[Obj] = request.topology.nodes
     objects = read_crds(crd_dir()) if request.everything or request.seed else []
+    if request.rbac and request.everything:
+        objects += read_user_roles()
     settings = kept.settings if kept else None
     if settings:
         nodes = ()
@@ -189,6 +192,7 @@ def _cluster(request: ServeOptions, kept: KeptFolder | None) -> Cluster:
         directory=kept.path if kept else None,
         port=request.port or (settings.port if settings else 0),
         token=settings.token if settings else "",
+        rbac=request.rbac,
     )
     seed = None if settings else request.seed
     return SandboxCluster(ClusterOptions(server, nodes, objects, kept, request.speed, seed))
@@ -210,6 +214,8 @@ def _introduce(cluster: Cluster, request: ServeOptions, path: Path, say: Say) ->
     kept = f"kept in {request.keep}" if request.keep else "nothing is kept"
     say(f"{what} with {nodes} serves at {cluster.server.url} (loopback only, {kept}).")
     say(f"export KUBECONFIG={path}")
+    if request.rbac:
+        say("Roles limit what users may do: kubectl create rolebinding, then kubectl --as USER.")
     say("Ctrl-C stops it.")
     if request.seed and cluster.seeded:
         say(f"{request.seed.file}: {cluster.seeded}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 from collections.abc import Awaitable, Callable
 from urllib.parse import unquote
@@ -11,9 +10,12 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from sandbox import errors
+from sandbox.access.authentication import Tokens, impersonated
+from sandbox.access.authorizer import AllowAll, Authorizer
+from sandbox.access.identity import Attributes, Identity
 from sandbox.api import discovery, openapi
 from sandbox.api.request_bodies import BODY_LIMIT
-from sandbox.api.request_info import parse_accept, parse_target
+from sandbox.api.request_info import ResourcePath, attributes, parse_accept, parse_target
 from sandbox.api.resources import ResourceApi
 from sandbox.api.responses import add_warnings, error_response, json_response, object_response
 from sandbox.objects import Obj
@@ -22,8 +24,6 @@ from scheduler_core.errors import MusterError
 
 _log = logging.getLogger(__name__)
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
-_USER = "kubernetes-admin"
-_GROUPS = ("system:masters", "system:authenticated")
 
 
 class HttpApi:
@@ -36,17 +36,19 @@ class HttpApi:
         address: str,
         bookmark_seconds: float = 60.0,
         settled: Callable[[], Awaitable[None]] | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self._registry = registry
-        self._token = token.encode()
+        self._tokens = Tokens(token)
+        self._authorizer = authorizer or AllowAll()
         self._address = address
         self._settled = settled
-        self.resources = ResourceApi(registry, bookmark_seconds)
+        self.resources = ResourceApi(registry, bookmark_seconds, self._tokens, self._authorizer)
         self._openapi = openapi.OpenApi(registry.kinds)
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Handle one request; invalid requests get an error response and never raise."""
-        context = RequestContext(user=_USER, groups=_GROUPS)
+        context = RequestContext()
         try:
             response = await self._route(request, context)
             if self._settled and request.method != "GET":
@@ -72,21 +74,31 @@ class HttpApi:
         path = request.path
         if path.rpartition("/")[0] in _HEALTH or path in _HEALTH:
             return web.Response(text="ok")
-        self._authenticate(request)
+        caller = impersonated(self._tokens.caller(request.headers), request.headers, self._authorizer)
+        context.user, context.groups, context.identity = caller.user, caller.groups, caller
         parts = [unquote(part) for part in request.rel_url.raw_path.split("/") if part]
         if not parts or parts[0] not in ("api", "apis"):
+            self._authorize(caller, Attributes(request.method.lower(), path=path))
             return self._document(request, path)
         depth = 2 if parts[0] == "api" else 3
         if len(parts) <= depth:
             if request.method != "GET":
                 raise errors.method_not_allowed()
+            self._authorize(caller, Attributes("get", path=path))
             return self._discovery(request, parts)
-        return await self.resources.handle(request, parse_target(self._registry.kinds, parts), context)
+        target = parse_target(self._registry.kinds, parts)
+        for wanted in attributes(request.method, target, request.query, request.content_type, self._registry):
+            self._authorize(caller, wanted, target)
+        return await self.resources.handle(request, target, context)
 
-    def _authenticate(self, request: web.BaseRequest) -> None:
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self._token):
-            raise errors.unauthorized()
+    def _authorize(self, caller: Identity, wanted: Attributes, target: ResourcePath | None = None) -> None:
+        """Raises Forbidden for what the caller may not do."""
+        if self._authorizer.allows(caller, wanted)[0]:
+            return
+        why = wanted.refusal(caller.user)
+        if target is None:
+            raise errors.StatusError(403, "Forbidden", f"forbidden: {why}")
+        raise errors.forbidden(target.kind, target.name, why)
 
     def _document(self, request: web.BaseRequest, path: str) -> web.Response:
         if path == "/version":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from sandbox import errors
+from sandbox.access.identity import Attributes
 from sandbox.kinds.api_kinds import ApiKind, KindTable
+from sandbox.store.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,34 @@ def parse_target(kinds: KindTable, parts: list[str]) -> ResourcePath:
     if subresource and subresource not in kind.subresources:
         raise errors.no_such_path()
     return ResourcePath(kind, namespace, name, subresource)
+
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_APPLY = "application/apply-patch+yaml"
+
+
+def attributes(
+    method: str, target: ResourcePath, query: Mapping[str, str], media: str, registry: Registry
+) -> Iterator[Attributes]:
+    """What a request on a resource does: one thing, or two where an apply creates the object."""
+    if method in ("GET", "HEAD"):
+        watches = query.get("watch") in ("true", "1", "True")
+        verb = "watch" if watches else "get" if target.name else "list"
+    else:
+        verb = _VERBS.get(method, method.lower())
+        if verb == "delete" and not target.name:
+            verb = "deletecollection"
+    kind, named = target.kind, target.name
+    # A namespace is an object in itself, for roles.
+    namespace = named if kind.storage == "namespaces" else target.namespace
+    wanted = Attributes(verb, kind.group, kind.plural, target.subresource, namespace, named)
+    yield wanted
+    if (
+        media == _APPLY
+        and not target.subresource
+        and registry.store.version(kind, target.namespace, named) is None
+    ):
+        yield replace(wanted, verb="create")
 
 
 @dataclass(frozen=True, slots=True)

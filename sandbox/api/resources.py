@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 
 from aiohttp import web
 
 from sandbox import errors
-from sandbox.api import access_reviews, lists, request_bodies, subresources, table
+from sandbox.access.authentication import LEAST_SECONDS, USUAL_SECONDS, Tokens
+from sandbox.access.authorizer import Authorizer
+from sandbox.access.reviews import Reviews
+from sandbox.api import lists, request_bodies, subresources, table
 from sandbox.api.lists import Lister, ListPage
 from sandbox.api.request_bodies import (
     check_type,
@@ -21,7 +25,7 @@ from sandbox.api.responses import json_response, object_response
 from sandbox.api.watch import Encoder, WatchStream, parse_watch_params
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.kinds.builtin import PODS, REVIEWS
-from sandbox.objects import Obj, encode_json
+from sandbox.objects import Obj, encode_json, now, rfc3339
 from sandbox.store import patching
 from sandbox.store.conversion import kind_view
 from sandbox.store.object_store import Version
@@ -49,8 +53,12 @@ _EVICTION_TYPE = ApiKind("policy", "v1", "evictions", "Eviction")
 class ResourceApi:
     """Handles the resource paths below `/api/v1` and `/apis/{group}/{version}`."""
 
-    def __init__(self, registry: Registry, bookmark_seconds: float) -> None:
+    def __init__(
+        self, registry: Registry, bookmark_seconds: float, tokens: Tokens, authorizer: Authorizer
+    ) -> None:
         self._registry = registry
+        self._tokens = tokens
+        self._reviews = Reviews(tokens, authorizer)
         self._lister = Lister(registry.store)
         self._bookmark_seconds = bookmark_seconds
         self._watches: set[WatchStream] = set()
@@ -158,7 +166,7 @@ class ResourceApi:
         if kind in REVIEWS:
             if parse_accept(request.headers.get("Accept", "")).as_kind:
                 raise errors.not_acceptable()
-            answer = access_reviews.answered(kind, body, context.user, context.groups)
+            answer = self._reviews.answered(kind, target.namespace, body, context.identity)
             return object_response(answer, 201)
         created = await self._registry.create(
             kind, body, namespace=target.namespace, context=context, owned=True
@@ -278,9 +286,39 @@ class ResourceApi:
                 context=context,
             )
             return self._answer(request, kind, done)
+        if name == "token" and request.method == "POST":
+            account = registry.get(kind, target.namespace, target.name)
+            body = decode_object(await request.read(), request.headers.get("Content-Type", ""))
+            return object_response(self._issued(account, body), 201)
         if name == "log" and kind is PODS and request.method == "GET":
             return web.Response(text=subresources.log_of(registry, target.namespace, target.name))
         raise errors.method_not_allowed()
+
+    def _issued(self, account: Obj, request: Obj) -> Obj:
+        """The TokenRequest with a new token of a ServiceAccount."""
+        meta, spec = account["metadata"], request.get("spec") or {}
+        seconds = spec.get("expirationSeconds") or USUAL_SECONDS
+        if not isinstance(seconds, int) or seconds < LEAST_SECONDS:
+            text = "may not specify a duration less than 10 minutes"
+            cause = errors.invalid_value("spec.expirationSeconds", seconds, text)
+            raise errors.StatusError(
+                422, "Invalid", f'TokenRequest "{meta["name"]}" is invalid: {cause}', None, [cause]
+            )
+        token, until = self._tokens.issue(meta["namespace"], meta["name"], meta["uid"], seconds)
+        return {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {
+                "name": meta["name"],
+                "namespace": meta["namespace"],
+                "creationTimestamp": rfc3339(now()),
+            },
+            "spec": {"audiences": [], "expirationSeconds": seconds, **spec},
+            "status": {
+                "token": token,
+                "expirationTimestamp": rfc3339(dt.datetime.fromtimestamp(until, dt.UTC)),
+            },
+        }
 
     async def _scale(
         self, request: web.BaseRequest, target: ResourcePath, context: RequestContext

@@ -16,12 +16,14 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
+from sandbox.access.authorizer import AllowAll, Rbac
+from sandbox.access.default_roles import default_roles
 from sandbox.admission.chain import Chain
 from sandbox.admission.webhook_client import ServiceTable
 from sandbox.api.http import HttpApi
 from sandbox.api.request_bodies import BODY_LIMIT
 from sandbox.certificates import ServerCertificate, existing_certificates, write_certificates
-from sandbox.initial_objects import create_service_account, put_object
+from sandbox.initial_objects import create_objects, create_service_account, put_object
 from sandbox.kinds import crd, kubernetes_service
 from sandbox.kinds.builtin import GROUP_VERSIONS, NAMESPACES, builtin_table
 from sandbox.kubeconfig import write_kubeconfig
@@ -41,7 +43,8 @@ class ServerOptions:
     valid certificates that are there already are used. `settled` is awaited before a write is answered.
 
     Port 0 means any free port. `services` maps Services in webhook configurations to their addresses.
-    `group_versions`: the versions of the native groups that the server serves. `stop_seconds`: how long
+    `rbac`: whether roles and bindings limit what callers may do. `group_versions`: the versions of the native
+    groups that the server serves. `stop_seconds`: how long
     `stop` waits for requests that have begun; watches end at once.
     """
 
@@ -53,6 +56,7 @@ class ServerOptions:
     services: ServiceTable | None = None
     group_versions: Collection[str] = GROUP_VERSIONS
     settled: Callable[[], Awaitable[None]] | None = None
+    rbac: bool = False
     stop_seconds: float = 2.0
 
 
@@ -104,7 +108,10 @@ class ApiServer:
     async def _listen(self) -> None:
         files = self.prepare()
         options = self._options
-        self._http = HttpApi(self.registry, self.token, HOST, options.bookmark_seconds, options.settled)
+        authorizer = Rbac(self.store) if options.rbac else AllowAll()
+        self._http = HttpApi(
+            self.registry, self.token, HOST, options.bookmark_seconds, options.settled, authorizer
+        )
         server = web.Server(
             self._http,
             request_factory=_request,
@@ -128,6 +135,8 @@ class ApiServer:
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 await self.registry.create(NAMESPACES, body)
                 await create_service_account(self.registry, name)
+        if self._options.rbac:
+            await create_objects(self.registry, list(default_roles()))
 
     def compact(self) -> None:
         """Drop past events and list snapshots; old watches and continue tokens get 410."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from sandbox import errors
+from sandbox.access.identity import ADMIN, Identity
 from sandbox.api.duplicate_fields import NONE, Duplicates
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.objects import Obj
@@ -23,6 +24,7 @@ class RequestContext:
 
     user: str = "system:sandbox"
     groups: tuple[str, ...] = ("system:masters", "system:authenticated")
+    identity: Identity = ADMIN
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = "Ignore"

@@ -26,6 +26,12 @@ RUN_BY = {
         "docs/cli.md: kubectl podgroup *",
         "examples/README.md: kubectl podgroup rank group-a",
     ),
+    "test_a_tenant_of_the_sandbox_has_the_rights_of_its_role": (
+        "docs/sandbox.md: kubectl create namespace team-a",
+        "docs/sandbox.md: kubectl create rolebinding alice *",
+        "docs/sandbox.md: kubectl --as alice *",
+        "docs/sandbox.md: kubectl create token default *",
+    ),
     "test_a_more_important_pod_takes_nothing_from_another_namespace": (
         "examples/README.md: for number in 1 2 3; do kubectl create namespace quota$number; done",
         "examples/README.md: kubectl apply -f capacity/one-namespace-*",

@@ -100,7 +100,15 @@ def main() -> None:
         if name.startswith("scheduling.k8s.io/v1beta1 ")
     }
     wanted = {f"{kind.api_version} {kind.kind}": kinds[f"{kind.api_version} {kind.kind}"] for kind in BUILTIN}
-    wanted |= {key: kinds[key] for key in ("v1 Binding", "policy/v1 Eviction", "autoscaling/v1 Scale")}
+    wanted |= {
+        key: kinds[key]
+        for key in (
+            "v1 Binding",
+            "policy/v1 Eviction",
+            "autoscaling/v1 Scale",
+            "authentication.k8s.io/v1 TokenRequest",
+        )
+    }
     assert wanted[f"{EVENTS.api_version} Event"], "core events have a schema"
     table = {"kinds": wanted, "types": reach(schemas, list(wanted.values()))}
     lines = [
