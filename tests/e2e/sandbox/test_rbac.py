@@ -26,6 +26,8 @@ def test_a_tenant_of_the_sandbox_has_the_rights_of_its_role() -> None:
 
         for made in (
             ("create", "namespace", "team-a"),
+            # The controllers of `up` make it; this server has none.
+            ("create", "serviceaccount", "default", "-n", "team-a"),
             ("create", "rolebinding", "alice", "--clusterrole", "edit", "--user", "alice", "-n", "team-a"),
         ):
             assert kubectl(*made).returncode == 0
