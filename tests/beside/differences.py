@@ -125,6 +125,7 @@ ROWS: Final = (
         "of several pools with room, the one that can make the largest volume is scored",
         "kube-scheduler takes any of them, in no order",
         "tests/unit/plugins/volumes/test_volume_binding.py",
+        key="the-largest-pool-is-scored",
     ),
     Row(
         names.DEFAULT_PREEMPTION,
@@ -200,6 +201,15 @@ ROWS: Final = (
         "tests/unit/config/args/test_args.py",
         since="up to 1.36",
         key="storage-has-a-shape",
+    ),
+    Row(
+        CONFIGURATIONS,
+        "NodeName, NodeUnschedulable and TaintToleration may stand at `preFilter`, DefaultPreemption at "
+        "`preEnqueue`",
+        "since 1.37 they have these points",
+        "tests/unit/config/test_profiles.py",
+        since="up to 1.36",
+        key="plugins-have-their-newest-points",
     ),
     Row(
         REQUESTS,

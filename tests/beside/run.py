@@ -25,6 +25,7 @@ from tests.beside.clients.listener import listening
 from tests.beside.minors import MINORS, NEWEST
 from tests.beside.packages.bulk import SUBJECTS, differences
 from tests.beside.packages.difference import Difference
+from tests.beside.packages.go_program import ProgramFailed
 from tests.beside.packages.meant import meant as meant_in_packages
 from tests.beside.rig.generate import world
 from tests.beside.rig.meant import meant
@@ -34,6 +35,7 @@ from tests.beside.rig.real import Real
 from tests.beside.rig.scenario import objects_of, scenario_text
 from tests.beside.rig.shapes import common
 from tests.beside.rig.shrink import shrunk
+from tests.support.clusters.control_plane import ControlPlaneFailed
 from tests.tools.build import ToolMissing
 
 OUT: Final = Path("build/beside")
@@ -156,7 +158,7 @@ def main(argv: list[str]) -> int:
             for tally in PARTS[part](given):
                 print(tally.line(), flush=True)
                 failed |= bool(tally.unexplained)
-        except ToolMissing as error:
+        except (ToolMissing, ProgramFailed, ControlPlaneFailed) as error:
             print(f"{part} could not be run: {error}", file=sys.stderr)
             failed = True
         print(f"{part}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)

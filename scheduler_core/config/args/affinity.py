@@ -55,9 +55,11 @@ def affinity_problems(path: str, affinity: NodeAffinityTerms) -> Iterator[Config
             yield from _term_problems(index(terms, i), term)
     preferred = child(path, "preferredDuringSchedulingIgnoredDuringExecution")
     for i, preference in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
-        yield from _term_problems(
-            index(preferred, i), preference.preference
-        )  # Kubernetes leaves `.preference` out
+        # What weighs nothing is not read.
+        if preference.weight:
+            yield from _term_problems(
+                index(preferred, i), preference.preference
+            )  # Kubernetes leaves `.preference` out
 
 
 def _term_problems(path: str, term: SelectorTerm) -> Iterator[ConfigError]:

@@ -149,7 +149,7 @@ class SpreadWire(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parse_node_affinity(wire: NodeAffinityWire | None, path: str) -> PodNodeAffinity:
-    """Typed node affinity; ModelError names the broken term."""
+    """Typed node affinity; ModelError names the broken term. What weighs nothing is not read."""
     if wire is None:
         return PodNodeAffinity()
     required = parse_node_selector(wire.required, f"{path}.{REQUIRED}")
@@ -157,6 +157,7 @@ def parse_node_affinity(wire: NodeAffinityWire | None, path: str) -> PodNodeAffi
     preferred = tuple(
         PreferredNodeTerm(item.weight, parse_node_term(item.preference, f"{base}[{i}].preference"))
         for i, item in enumerate(wire.preferred or ())
+        if item.weight
     )
     return PodNodeAffinity(required, preferred)
 

@@ -11,6 +11,10 @@ from scheduler_core.model.quantity import INT64_MAX, parse_quantity
 from tests.beside.minors import NEWEST
 from tests.beside.packages.difference import Difference
 
+_NO_POINT: Final = (
+    '"(NodeName|NodeUnschedulable|TaintToleration)" does not extend PreFilterPlugin'
+    '|"DefaultPreemption" does not extend PreEnqueuePlugin'
+)
 _NO_DIGITS: Final = re.compile(r"[^0-9]*")
 
 
@@ -51,6 +55,10 @@ def _storage_has_a_shape(found: Difference) -> bool:
     return found.kind == "a configuration is refused" and "unexpected field `shape`" in found.theirs
 
 
+def _plugins_have_their_newest_points(found: Difference) -> bool:
+    return found.kind == "a configuration is refused" and re.search(_NO_POINT, found.theirs) is not None
+
+
 def _resizes_count_the_largest_sum(found: Difference) -> bool:
     """The kubelet says what containers have."""
     return found.kind.endswith(" of a pod as stored") and bool(found.question["status"])
@@ -75,6 +83,7 @@ MEANT: Final[Mapping[str, Callable[[Difference], bool]]] = {
 # What Kubernetes did up to 1.36.
 BEFORE_1_37: Final[Mapping[str, Callable[[Difference], bool]]] = {
     "storage-has-a-shape": _storage_has_a_shape,
+    "plugins-have-their-newest-points": _plugins_have_their_newest_points,
     "resizes-count-the-largest-sum": _resizes_count_the_largest_sum,
 }
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.model.kinds import PODS
+from scheduler_core.model.kinds import CSI_STORAGE_CAPACITIES, PODS
 from tests.beside.rig import ours
 from tests.beside.rig.outcome import Finding, Outcome, differences
 from tests.beside.rig.play import Step
@@ -48,6 +49,13 @@ def _pod_level_requests_are_scored(step: Step, finding: Finding) -> bool:
     return finding.kind == "scores of NodeResourcesFit" and bool(level.get("requests"))
 
 
+def _the_largest_pool_is_scored(step: Step, finding: Finding) -> bool:
+    """Some nodes reach several pools of one class, of which kube-scheduler takes any."""
+    pools = [msgspec.json.decode(raw) for raw in step.state.get(CSI_STORAGE_CAPACITIES, ())]
+    places = Counter((pool["storageClassName"], str(pool.get("nodeTopology"))) for pool in pools)
+    return finding.kind == "scores of VolumeBinding" and max(places.values(), default=0) > 1
+
+
 def _pods_that_end_make_room(step: Step, finding: Finding) -> bool:
     """Equal, once no pod is ending: as in kube-scheduler, which may then take it for a victim."""
     if finding.kind not in ("victims", "nominated node"):
@@ -81,6 +89,7 @@ MEANT: Final[Mapping[str, Callable[[Step, Finding], bool]]] = {
     "taints-are-named": _taints_are_named,
     "cut-off-nodes-have-reasons": _cut_off_nodes_have_reasons,
     "pod-level-requests-are-scored": _pod_level_requests_are_scored,
+    "the-largest-pool-is-scored": _the_largest_pool_is_scored,
     "pods-that-end-make-room": _pods_that_end_make_room,
 }
 

@@ -69,6 +69,16 @@ def differences(theirs: Outcome, ours: Outcome) -> list[Finding]:
     return _of_placed(theirs, ours) if theirs.node else _of_waiting(theirs, ours)
 
 
+def same_decision(scored: Outcome, decided: Outcome) -> list[Finding]:
+    """What differs, where only the first tells feasible nodes and scores: any of its best nodes is right."""
+    if bool(scored.node) != bool(decided.node):
+        return [Finding("verdict", _verdict(scored), _verdict(decided))]
+    if not decided.node:
+        return _of_waiting(scored, decided)
+    best = _best(scored)
+    return [] if decided.node in best else [Finding("node", _names(best), decided.node)]
+
+
 def _verdict(outcome: Outcome) -> str:
     if outcome.node:
         return f"runs on {outcome.node}"

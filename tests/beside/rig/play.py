@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from scheduler_core.kube.errors import Invalid
 from tests.beside.rig import ours
 from tests.beside.rig.outcome import Finding, Outcome, differences
+from tests.beside.rig.process import NAME, Process, compared, muster, offered
 from tests.beside.rig.real import Real, Scheduling, State
 from tests.beside.rig.world import Raw, World, named
 
@@ -43,10 +45,13 @@ def play(real: Real, world: World) -> Played:
         except Invalid as error:
             refused.append(f"{world.name}: {obj['kind']} {named(obj)}: {error}")
     steps = []
-    with real.scheduling() as scheduling:
+    with ExitStack() as running:
+        scheduling = running.enter_context(real.scheduling())
+        process = running.enter_context(muster(real)) if world.process else None
         for pod in world.pods:
             try:
-                step = _step(real, scheduling, world.name, pod)
+                others = _by_process(real, process, pod) if process else ()
+                step = _step(real, scheduling, world.name, pod, others)
             except Invalid as error:
                 refused.append(f"{world.name}: {named(pod)}: {error}")
                 continue
@@ -55,12 +60,25 @@ def play(real: Real, world: World) -> Played:
     return Played(tuple(steps), tuple(refused))
 
 
-def _step(real: Real, scheduling: Scheduling, world: str, pod: Raw) -> Step:
+def _by_process(real: Real, process: Process, pod: Raw) -> tuple[Finding, ...]:
+    """What Muster's process decides otherwise than its engine. What is bound to volumes stays as it is."""
+    if pod["spec"].get("volumes"):
+        return ()
+    state, before = real.state(), real.ending()
+    stored = real.offer(offered(pod))
+    decided = process.decision(pod, before)
+    real.remove(pod)
+    as_default = stored.replace(NAME.encode(), b"default-scheduler")
+    return compared(ours.decide(state, as_default, time.time()), decided)
+
+
+def _step(real: Real, scheduling: Scheduling, world: str, pod: Raw, others: tuple[Finding, ...]) -> Step:
     state = real.state()
     stored = real.offer(pod)
     theirs = scheduling.decision(named(pod))
     decided = ours.decide(state, stored, time.time())
-    return Step(world, pod, stored, state, theirs, decided, tuple(differences(theirs, decided)))
+    found = (*others, *differences(theirs, decided))
+    return Step(world, pod, stored, state, theirs, decided, found)
 
 
 def _settle(real: Real, step: Step, number: int) -> None:

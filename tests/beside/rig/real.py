@@ -15,7 +15,7 @@ from sandbox.ports import free_port
 from sandbox.real.control_plane import end_process
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
-from scheduler_core.kube.paths import resource_path, with_query
+from scheduler_core.kube.paths import resource_path
 from scheduler_core.model.kinds import (
     CSI_DRIVERS,
     CSI_NODES,
@@ -96,11 +96,10 @@ class Real:
 
     def clear(self) -> None:
         """Delete all objects of the last world at once."""
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
         for kind in reversed(KINDS):
             if kind not in _LASTING:
                 for namespace in self._namespaces(kind):
-                    self.client.call("DELETE", resource_path(kind, namespace), body)
+                    self.client.call("DELETE", resource_path(kind, namespace), _delete_options(0))
 
     def _namespaces(self, kind: Resource) -> list[str]:
         if not kind.namespaced:
@@ -131,7 +130,7 @@ class Real:
     def _delete(self, obj: Raw, grace: int) -> None:
         meta = obj["metadata"]
         path = resource_path(_BY_KIND[obj["kind"]], meta.get("namespace", ""), meta["name"])
-        self.client.call("DELETE", with_query(path, {"gracePeriodSeconds": grace}))
+        self.client.call("DELETE", path, _delete_options(grace))
 
     def state(self) -> State:
         """All objects of worlds, as the server lists them."""
@@ -144,6 +143,13 @@ class Real:
     def remove(self, pod: Raw) -> None:
         """Delete a pod at once."""
         self._delete(pod, 0)
+
+    def ending(self) -> frozenset[str]:
+        """The pods that are being deleted, each as namespace/name."""
+        metas = (msgspec.json.decode(raw)["metadata"] for raw in self.client.list_raw(PODS))
+        return frozenset(
+            f"{meta['namespace']}/{meta['name']}" for meta in metas if "deletionTimestamp" in meta
+        )
 
     def pod(self, key: str) -> dict[str, Any]:
         """A pod as it is now."""
@@ -192,7 +198,7 @@ class Scheduling:
         pod = self._real.pod(key)
         if pod["spec"].get("volumes"):
             serve_claims(self._real.client, pod)
-        if not pod["spec"].get("nodeName") and _refusal(pod) is None:
+        if not pod["spec"].get("nodeName") and refusal(pod) is None:
             raise LookupError(f"nothing is decided about {key}")
         return pod
 
@@ -207,11 +213,15 @@ class Scheduling:
             return told(lines, key)
 
 
+def _delete_options(grace: int) -> dict[str, Any]:
+    return {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": grace}
+
+
 class SchedulerEnded(Exception):
     """kube-scheduler ended by itself; the message ends with its log."""
 
 
-def _refusal(pod: dict[str, Any]) -> str | None:
+def refusal(pod: dict[str, Any]) -> str | None:
     """The message of a pod that has no node; None while nothing is decided."""
     for condition in pod["status"].get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
@@ -227,7 +237,7 @@ def _placed(pod: dict[str, Any], said: Told) -> Outcome:
 
 
 def _waiting(pod: dict[str, Any], said: Told) -> Outcome:
-    message = _refusal(pod) or ""
+    message = refusal(pod) or ""
     return Outcome(
         nominated=pod["status"].get("nominatedNodeName", ""),
         reasons=counted(message),
@@ -239,8 +249,13 @@ def _waiting(pod: dict[str, Any], said: Told) -> Outcome:
 def _other(obj: Raw) -> Resource:
     """Kinds that worlds have in common and Muster does not read."""
     group, _, version = obj["apiVersion"].rpartition("/")
-    plural = {"PriorityClass": "priorityclasses", "RuntimeClass": "runtimeclasses"}[obj["kind"]]
-    return Resource(group=group, version=version, plural=plural, kind=obj["kind"], namespaced=False)
+    plural = {
+        "PriorityClass": "priorityclasses",
+        "RuntimeClass": "runtimeclasses",
+        "ReplicaSet": "replicasets",
+    }[obj["kind"]]
+    namespaced = "namespace" in obj["metadata"]
+    return Resource(group=group, version=version, plural=plural, kind=obj["kind"], namespaced=namespaced)
 
 
 def _configuration(kubeconfig: Path) -> dict[str, Any]:

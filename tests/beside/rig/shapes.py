@@ -14,12 +14,20 @@ PRIORITIES: Final = {"p-low": -5, "p-1": 1, "p-5": 5, "p-9": 9, "p-100": 100}
 NEVER: Final = "p-never"
 OVERHEAD: Final = "heavy"
 APPS: Final = ("a", "b", "c")
+# What the pods of each have as labels, in the namespace t.
+REPLICA_SETS: Final = {"rs-a": {"app": "a", "v": "1"}, "rs-b": {"app": "b", "v": "1"}}
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 GPU: Final = "example.com/gpu"
 _TAINTS: Final = (("dedicated", "x"), ("dedicated", "y"), ("spot", ""))
 _EFFECTS: Final = ("NoSchedule", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _PORTS: Final = (80, 443, 8080)
+# Bytes of each image.
+_IMAGES: Final = {
+    "registry.example/small:1": 9 << 20,
+    "registry.example/big:1": 900 << 20,
+    "other:2": 300 << 20,
+}
 _CPUS: Final = ("100m", "250m", "500m", "1", "1500m", "2", "3")
 _MEMORY: Final = ("128Mi", "512Mi", "1Gi", "2Gi", "3Gi", "5Gi")
 
@@ -50,7 +58,21 @@ def common() -> list[Raw]:
             "overhead": {"podFixed": {"cpu": "250m", "memory": "120Mi"}},
         }
     )
-    return found
+    return found + [_replica_set(name, labels) for name, labels in REPLICA_SETS.items()]
+
+
+def _replica_set(name: str, labels: Raw) -> Raw:
+    """One that makes no pods: nobody runs controllers."""
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "registry.example/small:1"}]},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": name, "namespace": "t"},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
+    }
 
 
 class Shapes:
@@ -108,6 +130,11 @@ class Shapes:
                 "allocatable": amounts,
                 "capacity": amounts,
                 "conditions": [{"type": "Ready", "status": "True"}],
+                "images": [
+                    {"names": [image], "sizeBytes": size}
+                    for image, size in _IMAGES.items()
+                    if dice.random() < 0.4
+                ],
             },
         }
 
@@ -145,12 +172,23 @@ class Shapes:
         meta: Raw = {"name": name, "namespace": dice.choice(tuple(NAMESPACES))}
         if dice.random() < 0.8:
             meta["labels"] = {"app": dice.choice(APPS), "v": dice.choice(("1", "2"))}
+        if self.often(0.2):
+            self._own(meta, spec)
         pod: Raw = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         if node:
             spec["nodeName"] = node
             started = f"2026-01-01T00:{self._minutes.pop():02d}:00Z"
             pod["status"] = {"phase": dice.choice(("Running",) * 9 + ("Pending",)), "startTime": started}
         return pod
+
+    def _own(self, meta: Raw, spec: Raw) -> None:
+        """A ReplicaSet has made the pod: it has its template's labels, and mostly default constraints."""
+        name = self.dice.choice(tuple(REPLICA_SETS))
+        meta |= {"namespace": "t", "labels": dict(REPLICA_SETS[name])}
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": True}
+        meta["ownerReferences"] = [owner]
+        if self.dice.random() < 0.8:
+            spec.pop("topologySpreadConstraints", None)
 
     def _amounts(self, most: int = 6) -> Raw:
         dice, found = self.dice, {}
@@ -163,7 +201,7 @@ class Shapes:
         return found
 
     def _container(self, name: str) -> Raw:
-        container: Raw = {"name": name, "image": f"registry.example/{name}:1"}
+        container: Raw = {"name": name, "image": self.dice.choice(tuple(_IMAGES))}
         requests = self._amounts()
         resources: Raw = {"requests": requests}
         if self.dice.random() < 0.15:
@@ -257,7 +295,8 @@ class Shapes:
         dice = self.dice
         operator = dice.choice(("In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
         if operator in ("Gt", "Lt"):
-            return {"key": "size", "operator": operator, "values": [dice.choice(("0", "4", "7"))]}
+            number = "-1" if self.often(0.1) else dice.choice(("0", "4", "7"))
+            return {"key": "size", "operator": operator, "values": [number]}
         key, values = dice.choice(
             (("disk", ("ssd", "hdd")), (ZONE, ("z1", "z2", "z3")), ("size", ("1", "5")))
         )
@@ -334,6 +373,9 @@ class Shapes:
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
             "metadata": {"name": name, "namespace": dice.choice(tuple(NAMESPACES))},
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": dice.choice(APPS)}}},
+            "spec": {
+                "minAvailable": 1,
+                "selector": {} if dice.random() < 0.15 else {"matchLabels": {"app": dice.choice(APPS)}},
+            },
             "status": status,
         }

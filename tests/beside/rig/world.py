@@ -12,12 +12,14 @@ Raw = dict[str, Any]
 class World:
     """`objects` in the order in which they are created: pods with a node run, those with a deletion end.
 
-    `pods` come one after another, each when the one before it is decided.
+    `pods` come one after another, each when the one before it is decided. `process`: Muster's process decides
+    about each pod first, and gives it up again.
     """
 
     name: str
     objects: tuple[Raw, ...]
     pods: tuple[Raw, ...]
+    process: bool = False
 
 
 def named(obj: Raw) -> str:

@@ -44,6 +44,9 @@ def wish(**requirement: Any) -> dict[str, Any]:
     return {"addedAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
+NOTHING = {"weight": 0, "preference": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
+
+
 def spread(*constraints: dict[str, Any]) -> dict[str, Any]:
     return {"defaultingType": "List", "defaultConstraints": [*constraints]}
 
@@ -176,6 +179,11 @@ RULES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
         "NodeAffinity",
         wish(key="metadata.name", operator="Exists"),
         [(f"{WISH}.operator", "NotSupported")],
+    ),
+    "a wish that weighs nothing is not read": (
+        "NodeAffinity",
+        {"addedAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [NOTHING]}},
+        [],
     ),
     "ignored resource names": (
         "NodeResourcesFit",
