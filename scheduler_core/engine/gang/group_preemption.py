@@ -49,11 +49,12 @@ from scheduler_core.framework.preemption.demand import (
     reclaim_demand,
     reclaim_demands,
 )
-from scheduler_core.framework.preemption.dry_run import disrupted_gangs
+from scheduler_core.framework.preemption.dry_run import DisruptedGang, disrupted_gangs
 from scheduler_core.framework.preemption.eligibility import gang_waits
 from scheduler_core.framework.preemption.fair_demand import is_fair_set
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.other_sets import MOST_SETS_OF_A_GROUP, TriedSet, cheapest_admitted
+from scheduler_core.framework.preemption.spare_members import without_torn_gangs
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.pods.pod import NEVER, Pod
@@ -247,10 +248,16 @@ def preempt_in_turn(
     """The preemption of one turn of a group, or None. Where a set of victims is refused, others are tried."""
 
     def search(demand: Demand) -> Iterator[TriedSet[GangPreemption]]:
-        own = TurnSearch(cycle, msgspec.structs.replace(turn, demand=demand), need, now, place)
-        made = own.run()
-        if made is not None or own.refused:
-            yield TriedSet((), own.refused, made)
+        for _ in range(_MOST_ROUNDS):
+            own = TurnSearch(cycle, msgspec.structs.replace(turn, demand=demand), need, now, place)
+            made = own.run()
+            if made is not None or own.refused:
+                yield TriedSet((), own.refused, made)
+                return
+            eligible = without_torn_gangs(cycle.state, demand, own.torn)
+            if np.array_equal(eligible, demand.eligible) or not eligible.any():
+                return
+            demand = msgspec.structs.replace(demand, eligible=eligible)
 
     return cheapest_admitted(cycle.state, turn.demand, search, MOST_SETS_OF_A_GROUP)
 
@@ -258,7 +265,8 @@ def preempt_in_turn(
 class TurnSearch:
     """The search for one turn of a group: at least `need` of the members, as many as possible.
 
-    `refused` are victims that make room, but must not go as a whole.
+    `refused` are victims that make room, but must not go as a whole; `torn` are gangs of which single members
+    would have made room.
     """
 
     def __init__(self, cycle: PodCycle, turn: Turn, need: int, now: float, place: Place | None) -> None:
@@ -271,6 +279,7 @@ class TurnSearch:
         self._need = need
         self._now = now
         self.refused: Sequence[Pod] = ()
+        self.torn: list[DisruptedGang] = []
         self._budgets = Budgets(self._state.table, counted(self._state))
         self._leaving = [pod.uid for pod in self._state.table.leaving_pods()]
         self._equal = equal_members(self._state, turn.members)
@@ -292,9 +301,11 @@ class TurnSearch:
             victims = self._given_back(chosen, placed)
             gone = {pod.uid for pod in victims}
             torn = disrupted_gangs(self._state, victims)
-            whole.update(gang.key for gang in torn if not gone.issuperset(pod.uid for pod in gang.members))
-            if all(gone.issuperset(pod.uid for pod in gang.members) for gang in torn):
+            torn = [gang for gang in torn if not gone.issuperset(pod.uid for pod in gang.members)]
+            if not torn:
                 return self._preemption(placed, victims)
+            self.torn += torn
+            whole.update(gang.key for gang in torn)
         return None
 
     def _preemption(self, placed: Sequence[PlacedMember], victims: Sequence[Pod]) -> GangPreemption | None:

@@ -339,12 +339,22 @@ class View:
     def _is_nominated(self, pod: Raw) -> bool:
         """Whether a node is kept for a pod that is still there, and has not closed to it since.
 
-        What is merely kept for a waiting group is examined from time to time only, and counts until then.
+        What is merely kept for a waiting group is examined from time to time only, and counts until then. Of
+        nodes for which its members evicted, all go with the first that closes.
         """
+        if nominated(pod) not in self.nodes or not self._in_waiting_group(pod):
+            return self._keeps_its_node(pod)
+        together = [
+            other for other in self.members(group_key(pod)) if nominated(other) and not node_of(other)
+        ]
+        names = {key(other) for other in together}
+        if any(evicted_for(victim) in names for victim in self.holders if self.leaves(victim)):
+            return all(map(self._keeps_its_node, together))
+        return True
+
+    def _keeps_its_node(self, pod: Raw) -> bool:
         node = self.nodes.get(nominated(pod))
-        if node is None or self._in_waiting_group(pod):
-            return node is not None
-        return not (taint_reasons(pod, node) or affinity_reasons(pod, node))
+        return node is not None and not (taint_reasons(pod, node) or affinity_reasons(pod, node))
 
     def right(self, pod: Raw) -> int:
         """The priority of a waiting pod; of nominated members that start together, the highest."""

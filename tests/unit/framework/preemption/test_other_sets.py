@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 import pytest
 
 from scheduler_core.config.load import load_config
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.groups.native import parse_native_gang
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.quota_group import parse_quota_group
 from tests.support.builders import PodBuilder, QuotaBuilder, make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, evicted
@@ -83,6 +87,36 @@ FAIR: dict[str, tuple[Callable[[], GangScheduler], str]] = {
 def test_a_fair_move_takes_the_next_cheapest_set(story: str) -> None:
     made, gone = FAIR[story]
     assert evicted(made().step()) == set(gone.split())
+
+
+def alone(pod: PodBuilder) -> list[Gang | Pod]:
+    return [pod.obj()]
+
+
+def in_a_gang(pod: PodBuilder) -> list[Gang | Pod]:
+    return [make_group("b/work").uid("work").needs(1).obj(), pod.group("work").obj()]
+
+
+def in_a_native_group(pod: PodBuilder) -> list[Gang | Pod]:
+    meta = {"name": "work", "namespace": "b", "uid": "work"}
+    return [parse_native_gang({"metadata": meta}), msgspec.structs.replace(pod.obj(), native_group="work")]
+
+
+@pytest.mark.parametrize(
+    "asking", [alone, in_a_gang, in_a_native_group], ids=["for a pod", "for a gang", "for a native group"]
+)
+def test_a_fair_move_takes_the_one_member_that_a_gang_can_spare(
+    asking: Callable[[PodBuilder], list[Gang | Pod]],
+) -> None:
+    """Two smaller ones started later, but without both the gang goes as a whole: a may give only half."""
+    running = {"large": 2, "small0": 1, "small1": 1}
+    made = world([make_quota("a/q"), make_quota("b/q"), make_quota("lender/q").min(cpu=4)], 1, [], "a/three")
+    for start, (name, cpu) in enumerate(running.items()):
+        pod = make_pod(f"a/{name}").uid(name).requests(cpu=cpu).group("three")
+        made.put(pod.on("n0").started(100 + start))
+    for item in asking(make_pod("b/w0").uid("w0").requests(cpu=2)):
+        made.scheduler.put(item, made.now)
+    assert evicted(made.step()) == {"large"}
 
 
 # Reclaims.
