@@ -43,6 +43,7 @@ def test_preemption_is_lawful_minimal_and_complete(seed: int) -> None:
     [
         pytest.param(21096, id="a slot for one more pod is free again beside a nominated pod"),
         pytest.param(1120, id="a more important borrower does not pass a nominated pod within the min"),
+        pytest.param(1549, id="of two whose room a third took, the first in order starts"),
     ],
 )
 def test_clusters_that_found_a_fault(seed: int) -> None:

@@ -81,8 +81,11 @@ class Audit(Simulation):
         for i, raw in enumerate(self.cluster.objects()):
             self.observe(self.objects.create(raw, f"objects[{i}]"))
         self.settle()
+        nodes = self.book.cluster.nodes
         self.faults += [
-            f"{pod.key} fits and waits" for pod in self.waiting() if self.book.fits_somewhere(pod)
+            f"{pod.key} fits and waits"
+            for pod in self.waiting()
+            if any(self.book.may_place(pod, node) for node in nodes)
         ]
         self.faults += self.missed(pod for pod in self.waiting() if self.book.within_min(pod))
         self.now += FLUSH_AFTER_SECONDS + 1
@@ -150,6 +153,7 @@ class Audit(Simulation):
                 assert isinstance(last, Rejected)
                 self.check_preemption(self.pods[preemptor], victims, last.nominated)
                 self.book.leaving.update(victims)
+                self.book.victims[preemptor] = set(victims)
             self.follow(self.pods[preemptor], last)
         return decisions
 
@@ -177,7 +181,9 @@ class Audit(Simulation):
         self.book.leaving.discard(key)
         if self.reborn:
             first, _, life = pod.name.partition("-")
-            again = dataclasses.replace(pod, name=f"{first}-{int(life or 0) + 1}", node="")
+            again = dataclasses.replace(
+                pod, name=f"{first}-{int(life or 0) + 1}", node="", created=int(self.now)
+            )
             self.pods[again.key] = again
             self.observe(self.objects.create(again.raw(0), "reborn"))
 

@@ -21,7 +21,7 @@ FREE_NAMESPACE = "free"
 
 @dataclass(frozen=True)
 class RandomPod:
-    """A pod: whole amounts, and the node it runs on (empty: it waits)."""
+    """A pod: whole amounts, the node it runs on (empty: it waits), and since when it is there, in seconds."""
 
     namespace: str
     name: str
@@ -30,10 +30,16 @@ class RandomPod:
     node: str = ""
     never: bool = False
     app: str = "a"
+    created: int = 0
 
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def rank(self) -> tuple[int, int, str]:
+        """The most important first, then the oldest."""
+        return -self.priority, self.created, self.key
 
     @property
     def cost(self) -> dict[str, int]:
@@ -98,13 +104,14 @@ class Book:
     """Who runs where now; `nominated` are waiting pods with the node kept for them, longest first.
 
     `leaving` are running pods whose eviction was decided: they still hold what they have, but nobody counts
-    on them to stay.
+    on them to stay. `victims` are whom each nominated pod has evicted.
     """
 
     cluster: Cluster
     bound: dict[str, tuple[RandomPod, str]] = field(default_factory=dict)
     nominated: dict[str, tuple[RandomPod, str]] = field(default_factory=dict)
     leaving: set[str] = field(default_factory=set)
+    victims: dict[str, set[str]] = field(default_factory=dict)
 
     def quota(self, pod: RandomPod) -> RandomQuota | None:
         return self.cluster.quotas.get(pod.namespace)
@@ -159,11 +166,28 @@ class Book:
     def _others(self, pod: RandomPod) -> Iterable[tuple[RandomPod, str]]:
         return (item for key, item in self.nominated.items() if key != pod.key and key not in self.bound)
 
+    def _is_ready(self, pod: RandomPod) -> bool:
+        """Whether a pod is nominated and waits for nobody who leaves, on its node or in its quota."""
+        if pod.key not in self.nominated or pod.key in self.bound:
+            return False
+        node = self.nominated[pod.key][1]
+        there = {key for key in self.leaving if self.bound[key][1] == node}
+        if (self.victims.get(pod.key) or there) & self.leaving:
+            return False
+        if there and not self.has_room(pod, node, reserved=False):
+            return False
+        return self.admitted(pod, reserved=False) or not self.admitted(pod, self.leaving, reserved=False)
+
     def reserved(
-        self, pod: RandomPod, without: Collection[str] = ()
+        self, pod: RandomPod, without: Collection[str] = (), *, in_order: bool = False
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """(own quota, all quotas): what nominated pods will use, as far as they stand before `pod`."""
-        own = self._ahead(pod)
+        """(own quota, all quotas): what nominated pods will use, as far as they stand before `pod`.
+
+        `in_order`: of nominated pods that wait for nobody, those that come after one of them do not count
+        against it (reference, "Nobody waits beside free room").
+        """
+        in_order = in_order and self._is_ready(pod)
+        own = self._ahead(pod, in_order=in_order)
         guaranteed = self._within_min(pod, own, without)
         if self.quota(pod) is not None and not guaranteed:
             # Who would borrow does not pass less important ones of its quota that stay within the min.
@@ -172,23 +196,41 @@ class Book:
                 if behind and self._waits_within_min(other, without):
                     add(own, other.cost)
         total = dict(own)
-        elsewhere: dict[str, dict[str, int]] = {}
+        elsewhere: dict[str, list[RandomPod]] = {}
         for other, _ in self._others(pod):
             if self.quota(other) is not None and other.namespace != pod.namespace:
-                add(elsewhere.setdefault(other.namespace, {}), other.cost)
-        for namespace, cost in elsewhere.items():
+                elsewhere.setdefault(other.namespace, []).append(other)
+        for namespace, others in elsewhere.items():
             # Only a pod within its own min goes before what others have evicted for above theirs.
-            over = self.over_with(namespace, cost, without) if guaranteed else set()
-            add(total, {name: value for name, value in cost.items() if name not in over})
+            over = self.over_with(namespace, _sum_of(others), without) if guaranteed else set()
+            if in_order:
+                others = [
+                    other
+                    for other in others
+                    if other.rank < pod.rank
+                    or not self._is_ready(other)
+                    or (not guaranteed and self._waits_within_min(other, without))
+                ]
+            add(total, {name: value for name, value in _sum_of(others).items() if name not in over})
         return own, total
 
-    def _ahead(self, pod: RandomPod) -> dict[str, int]:
-        """What nominated pods of its quota will use that are at least as important."""
-        own: dict[str, int] = {}
-        for other, _ in self._others(pod) if self.quota(pod) is not None else ():
-            if other.namespace == pod.namespace and other.priority >= pod.priority:
-                add(own, other.cost)
-        return own
+    def _ahead(self, pod: RandomPod, *, in_order: bool = False) -> dict[str, int]:
+        """What nominated pods of its quota will use that are at least as important; of nominated, the older.
+
+        `in_order`: before a pod within the min come no borrowers that wait for nobody.
+        """
+        if self.quota(pod) is None:
+            return {}
+        own = [other for other, _ in self._others(pod) if other.namespace == pod.namespace]
+        if pod.key not in self.nominated:
+            return _sum_of(other for other in own if other.priority >= pod.priority)
+        passes = in_order and self._waits_within_min(pod)
+        return _sum_of(
+            other
+            for other in own
+            if other.rank < pod.rank
+            and not (passes and self._is_ready(other) and not self._waits_within_min(other))
+        )
 
     def over_with(self, namespace: str, more: Amounts, without: Collection[str] = ()) -> set[str]:
         """Resources in which a quota would use more than its min with more, without those who leave."""
@@ -197,12 +239,19 @@ class Book:
         add(used, more)
         return {name for name in self.relevant(quota) if used.get(name, 0) > quota.min.get(name, 0)}
 
-    def admitted(self, pod: RandomPod, without: Collection[str] = (), *, reserved: bool = True) -> bool:
+    def admitted(
+        self,
+        pod: RandomPod,
+        without: Collection[str] = (),
+        *,
+        reserved: bool = True,
+        in_order: bool = False,
+    ) -> bool:
         """max and the sum of min, for the resources that the pod asks for."""
         quota = self.quota(pod)
         if quota is None:
             return True
-        own, total = self.reserved(pod, without) if reserved else ({}, {})
+        own, total = self.reserved(pod, without, in_order=in_order) if reserved else ({}, {})
         used, in_use, room = self.used(pod.namespace, without), self.sum_of_used(without), self.sum_of_min()
         return all(
             (name not in quota.max or used.get(name, 0) + own.get(name, 0) + asked <= quota.max[name])
@@ -250,7 +299,8 @@ class Book:
     def may_place(self, pod: RandomPod, node: str) -> bool:
         """Whether the pod fits now, and does not take what is kept for others."""
         now = self.admitted(pod, reserved=False) and self.has_room(pod, node, reserved=False)
-        return now and self.fits(pod, node)
+        later = self.admitted(pod, self.leaving, in_order=True) and self.has_room(pod, node, self.leaving)
+        return now and later
 
     def within_min(self, pod: RandomPod, without: Collection[str] = ()) -> bool:
         return self._within_min(pod, self._ahead(pod), without)
@@ -259,7 +309,7 @@ class Book:
         """Whether a nominated pod stays within min beside those of its quota before it that do so, too."""
         own: dict[str, int] = {}
         waiting = [item for key, (item, _) in self.nominated.items() if key not in self.bound]
-        for item in sorted(waiting, key=lambda item: -item.priority):
+        for item in sorted(waiting, key=lambda item: item.rank):
             if item.namespace == other.namespace:
                 within = self._within_min(item, own, without)
                 if item.key == other.key:
@@ -321,6 +371,13 @@ class Book:
 def add(total: dict[str, int], amounts: Amounts) -> None:
     for name, value in amounts.items():
         total[name] = total.get(name, 0) + value
+
+
+def _sum_of(pods: Iterable[RandomPod]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for pod in pods:
+        add(total, pod.cost)
+    return total
 
 
 def subtract(total: dict[str, int], amounts: Amounts) -> None:
