@@ -8,6 +8,7 @@ removes `spec.schedulingGroup` of new pods, and of the templates of its own kind
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -27,6 +28,7 @@ HELPS: Final = (
     "docs/gangs.md#versions-of-the-api"
 )
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_API_VERSION: Final = re.compile(r"(?:[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?v[0-9][a-z0-9]{0,30}")
 _FINISHED: Final = ("Succeeded", "Failed")
 # Owners of owners that are asked, and owners of pods: more would take minutes.
 _MOST_STEPS: Final = 4
@@ -166,6 +168,9 @@ class _Reader:
         return self._objects[namespace, owner]
 
     def _get(self, namespace: str, owner: _Owner) -> _OwnerObject | None:
+        # Whoever may write pods chooses these words: they must not become another request.
+        if not _API_VERSION.fullmatch(owner.api_version):
+            return None
         group, _, version = owner.api_version.rpartition("/")
         try:
             plural = self._kinds_of(owner.api_version).get(owner.kind)

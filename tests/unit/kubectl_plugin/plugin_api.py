@@ -122,6 +122,8 @@ class Api:
         if parts == ["version"]:
             return 200, {"gitVersion": "v1.36.0"}
         version = "/".join(parts[1:3]) if parts[0] == "apis" else parts[1]
+        if parts == ["api", "v1"]:
+            return 200, {"resources": []}
         if parts[0] == "apis" and len(parts) < 4:
             return self._discovery(parts[1], parts[2] if len(parts) == 3 else "")
         parts = parts[3:] if parts[0] == "apis" else parts[2:]

@@ -116,6 +116,23 @@ def test_an_owner_that_may_not_be_read_says_nothing() -> None:
     assert dropped_groups(server, [pod("p", owned("Job", "kept"))]) == []  # type: ignore[arg-type]
 
 
+HOSTILE = {
+    "another path": "../../api/v1/secrets",
+    "a query": "v1/pods?watch=true",
+    "a version that is none": "batch/one",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("version", HOSTILE.values(), ids=HOSTILE)
+def test_words_of_a_pods_owner_become_no_other_request(version: str) -> None:
+    of = owned("Job", "kept")
+    of["metadata"]["ownerReferences"][0]["apiVersion"] = version
+    server = Server(SERVER)
+    assert dropped_groups(server, [pod("p", of)]) == []  # type: ignore[arg-type]
+    assert server.asked == []
+
+
 def test_each_owner_is_read_once_and_not_too_many_are() -> None:
     server = Server(SERVER)
     names = ["train-0", "train-0", *(f"gone-{number}" for number in range(2 * MOST_OWNERS))]
