@@ -162,6 +162,38 @@ class FlavorWorld:
             assert Counter(self.state.ledger.used(space)) == Counter(fresh.ledger.used(space)), space
         assert not self.simulation.overlooked
 
+    def check_limits(self, before: dict[str, Counter[str]]) -> None:
+        """No quota is over its max, nor all over the sum of min, by more than `before`."""
+        highs, sums = self.limits()
+        after = self.use()
+        for name in (FLAVOR_PREFIX + "h100", FLAVOR_PREFIX + "a100", GPU):
+            for space in SPACES:
+                if after[space][name] > highs[space].get(name, 10**9):
+                    assert after[space][name] <= before[space][name]
+            counted = [
+                sum(min(use[space][name], highs[space].get(name, 10**9)) for space in SPACES)
+                for use in (before, after)
+            ]
+            if name in sums and counted[1] > sums[name]:
+                limit = max(counted[0], sums[name])
+                assert counted[1] <= limit + self.against_lost(name, before, after)
+
+    def against_lost(self, name: str, before: dict[str, Counter[str]], after: dict[str, Counter[str]]) -> int:
+        """By how much pods within the min of their quotas may put the sum over its limit.
+
+        It is what they got, and at most what others borrow on nodes that are gone: no eviction gives it back.
+        """
+        lows = {quota.namespace: quota.min.get(name, 0) for quota in self.state.ledger.quotas()}
+        lost, got = Counter[str](), 0
+        for item in self.state.placed.values():
+            if self.state.nodes.names[item.slot] not in self.kinds:
+                lost[item.pod.namespace] += item.pod.requests.get(name, 0)
+        for space in SPACES:
+            if after[space][name] <= lows[space]:
+                got += max(0, after[space][name] - before[space][name])
+        beyond = sum(min(lost[space], max(0, after[space][name] - lows[space])) for space in SPACES)
+        return min(got, beyond)
+
     def check_nobody_waits_who_fits(self) -> None:
         use = self.use()
         free = dict(self.gpus)
@@ -196,18 +228,7 @@ def test_charges_and_limits_over_a_history(seed: int) -> None:
         world.check_restart()
         if not len(world.state.nominations):
             world.check_nobody_waits_who_fits()
-        highs, sums = world.limits()
-        after = world.use()
-        for name in (FLAVOR_PREFIX + "h100", FLAVOR_PREFIX + "a100", GPU):
-            for space in SPACES:
-                if after[space][name] > highs[space].get(name, 10**9):
-                    assert after[space][name] <= before[space][name]
-            counted = [
-                sum(min(use[space][name], highs[space].get(name, 10**9)) for space in SPACES)
-                for use in (before, after)
-            ]
-            if name in sums and counted[1] > sums[name]:
-                assert counted[1] <= counted[0]
+        world.check_limits(before)
 
 
 def _step(world: FlavorWorld) -> None:
