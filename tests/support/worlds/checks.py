@@ -121,7 +121,10 @@ def preemption_faults(view: View, found: Preemption) -> Iterator[Fault]:
             yield Fault("evict-never", f"{found}: {key(pod)} must never preempt")
     group = group_key(found.pods[0])
     whole = group in view.groups and needed(view, group) > 0
-    yield from _gang_unlawful(view, found) if whole else _unlawful(view, found)
+    judge = _gang_unlawful if whole else _unlawful
+    # What is lawful by one of two readings is lawful.
+    if any(judge(view.if_closed_go(), found)):
+        yield from judge(view, found)
     if not whole:
         yield from _single_in_vain(view, found, found.pods[0], leaving)
         yield from _budget_faults(view, found, found.pods[0], leaving)

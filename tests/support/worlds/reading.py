@@ -6,6 +6,7 @@ thousandths of cpu, `Gi` and `Mi` of memory.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -216,7 +217,8 @@ class View:
         self._stay: View | None = None
         self._used: dict[tuple[str, bool], Sums] = {}
         self._members: dict[str, list[Raw]] | None = None
-        self._nominated: list[Raw] | None = None
+        self._nominated: dict[bool, list[Raw]] = {}
+        self.closed_go = False
         alive = [pod for pod in self.pods if not finished(pod)]
         self.holders = [pod for pod in alive if node_of(pod)]
         self.waiting = [pod for pod in alive if not node_of(pod) and not going(pod)]
@@ -332,25 +334,29 @@ class View:
 
     def nominees(self, besides: Raw) -> list[Raw]:
         """Waiting pods other than this one that a node is kept for, which they still can use."""
-        if self._nominated is None:
-            self._nominated = [pod for pod in self.waiting if self._is_nominated(pod)]
-        return [pod for pod in self._nominated if key(pod) != key(besides)]
+        found = self._nominated.get(self.closed_go)
+        if found is None:
+            found = self._nominated[self.closed_go] = [pod for pod in self.waiting if self._is_nominated(pod)]
+        return [pod for pod in found if key(pod) != key(besides)]
 
     def _is_nominated(self, pod: Raw) -> bool:
         """Whether a node is kept for a pod that is still there, and has not closed to it since.
 
         What is merely kept for a waiting group is examined from time to time only, and counts until then. Of
-        nodes for which its members evicted, all go with the first that closes.
+        nodes for which its members evicted, all go with the first that closes (`closed_go`).
         """
         if nominated(pod) not in self.nodes or not self._in_waiting_group(pod):
             return self._keeps_its_node(pod)
         together = [
             other for other in self.members(group_key(pod)) if nominated(other) and not node_of(other)
         ]
-        names = {key(other) for other in together}
-        if any(evicted_for(victim) in names for victim in self.holders if self.leaves(victim)):
-            return all(map(self._keeps_its_node, together))
-        return True
+        return not self.closed_go or all(map(self._keeps_its_node, together))
+
+    def if_closed_go(self) -> View:
+        """The same, if groups evicted for their nodes, and do not merely keep them: no object tells it."""
+        found = copy.copy(self)
+        found.closed_go = True
+        return found
 
     def _keeps_its_node(self, pod: Raw) -> bool:
         node = self.nodes.get(nominated(pod))
