@@ -128,6 +128,14 @@ ROWS: Final = (
         key="the-largest-pool-is-scored",
     ),
     Row(
+        names.VOLUME_BINDING,
+        "nodes are scored by how full volumes and pools would be",
+        "since 1.37 this needs no feature gate",
+        "tests/unit/plugins/volumes/test_volume_binding.py",
+        since="up to 1.36",
+        key="storage-is-scored",
+    ),
+    Row(
         names.DEFAULT_PREEMPTION,
         "all nodes are candidates",
         "the cheapest victims may be on any node",
@@ -145,6 +153,13 @@ ROWS: Final = (
         "kube-scheduler evicts further pods for room that comes free anyway",
         "tests/scenarios/beside/room-now-rather-than-after-the-grace-period.yaml",
         key="pods-that-end-make-room",
+    ),
+    Row(
+        names.DEFAULT_PREEMPTION,
+        "the reasons of a node are those of the pods on it, without those that are nominated to it",
+        "who waits learns what is there; kube-scheduler counts the others as if they were on the node",
+        "tests/unit/framework/nominations/test_nominated.py",
+        key="reasons-are-of-pods-that-are-there",
     ),
     Row(
         names.DEFAULT_PREEMPTION,

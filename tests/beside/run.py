@@ -37,6 +37,7 @@ from tests.beside.rig.shapes import common
 from tests.beside.rig.shrink import shrunk
 from tests.support.clusters.control_plane import ControlPlaneFailed
 from tests.tools.build import ToolMissing
+from tests.tools.progress import interruptible
 
 OUT: Final = Path("build/beside")
 # Of every kind so many unexplained differences are printed and written.
@@ -87,7 +88,7 @@ def rig(given: argparse.Namespace) -> Iterable[Tally]:
                     tally.add("", "an object is refused", words)
                 for step in played.steps:
                     for finding in step.findings:
-                        if tally.add(meant(step, finding), finding.kind, _told(step, finding)):
+                        if tally.add(meant(step, finding, minor), finding.kind, _told(step, finding)):
                             _keep(real, step, finding, minor, given)
         yield tally
 
@@ -99,7 +100,7 @@ def _told(step: Step, finding: Finding) -> str:
 def _keep(real: Real, step: Step, finding: Finding, minor: str, given: argparse.Namespace) -> None:
     """Write the step as a scenario, made small if that is asked for."""
     if given.shrink:
-        step = shrunk(real, step, finding.kind, lambda s, f: not meant(s, f))
+        step = shrunk(real, step, finding.kind, lambda s, f: not meant(s, f, minor))
     given.out.mkdir(parents=True, exist_ok=True)
     name = f"{step.world}-{step.pod['metadata']['name']}-{finding.kind}".replace(" ", "-").replace("/", "-")
     path = given.out / f"{name}.yaml"
@@ -151,6 +152,15 @@ def main(argv: list[str]) -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     if given.small:
         given.minors, given.worlds, given.inputs = [NEWEST], *map(int, SMALL)
+    with interruptible():
+        try:
+            return _run(given)
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            return 130
+
+
+def _run(given: argparse.Namespace) -> int:
     failed = False
     for part in given.parts or PARTS:
         started = time.monotonic()

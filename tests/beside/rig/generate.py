@@ -30,7 +30,9 @@ def world(seed: int) -> World:
                 claims.give(pod)
         stored = [*storage.classes(dice), *storage.drivers(dice, nodes), *storage.pools(dice), *claims.made]
     objects = (*nodes, *stored, *budgets, *running)
-    return World(f"world {seed}", objects, tuple(waiting), process=seed % _PROCESSES == 0)
+    return World(
+        f"world {seed}", objects, tuple(waiting), process=seed % _PROCESSES == 0, patient=seed % 3 == 1
+    )
 
 
 def _running(shapes: Shapes, number: int, nodes: list[Raw], claims: storage.Claims | None) -> Raw:

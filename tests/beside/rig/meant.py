@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_core.model.kinds import CSI_STORAGE_CAPACITIES, PODS
+from tests.beside.minors import NEWEST
 from tests.beside.rig import ours
 from tests.beside.rig.outcome import Finding, Outcome, differences
 from tests.beside.rig.play import Step
@@ -56,6 +57,13 @@ def _the_largest_pool_is_scored(step: Step, finding: Finding) -> bool:
     return finding.kind == "scores of VolumeBinding" and max(places.values(), default=0) > 1
 
 
+def _storage_is_scored(step: Step, finding: Finding) -> bool:
+    """Theirs gives no points."""
+    return finding.kind == "scores of VolumeBinding" and not any(
+        step.theirs.scores.get("VolumeBinding", {}).values()
+    )
+
+
 def _pods_that_end_make_room(step: Step, finding: Finding) -> bool:
     """Equal, once no pod is ending: as in kube-scheduler, which may then take it for a victim."""
     if finding.kind not in ("victims", "nominated node"):
@@ -79,6 +87,27 @@ def _lasting(raw: bytes, ending: set[str]) -> bytes:
     return msgspec.json.encode(pod)
 
 
+def _reasons_are_of_pods_that_are_there(step: Step, finding: Finding) -> bool:
+    """Equal, once pods that are nominated, and no less important, are on their nodes."""
+    if finding.kind != "reasons":
+        return False
+    priority = msgspec.json.decode(step.stored)["spec"].get("priority", 0)
+    pods = [_placed(raw, priority) for raw in step.state.get(PODS, ())]
+    if pods == step.state.get(PODS, []):
+        return False
+    other = ours.decide({**step.state, PODS: pods}, step.stored, time.time())
+    return _unnamed(other.reasons) == dict(step.theirs.reasons)
+
+
+def _placed(raw: bytes, priority: int) -> bytes:
+    pod: dict[str, Any] = msgspec.json.decode(raw)
+    node = pod["status"].get("nominatedNodeName")
+    if not node or pod["spec"].get("nodeName") or pod["spec"].get("priority", 0) < priority:
+        return raw
+    pod["spec"]["nodeName"] = node
+    return msgspec.json.encode(pod)
+
+
 def _without(outcome: Outcome, ending: set[str]) -> Outcome:
     """Nobody evicts what is ending already."""
     return replace(outcome, victims=outcome.victims - ending)
@@ -90,10 +119,16 @@ MEANT: Final[Mapping[str, Callable[[Step, Finding], bool]]] = {
     "cut-off-nodes-have-reasons": _cut_off_nodes_have_reasons,
     "pod-level-requests-are-scored": _pod_level_requests_are_scored,
     "the-largest-pool-is-scored": _the_largest_pool_is_scored,
+    "reasons-are-of-pods-that-are-there": _reasons_are_of_pods_that_are_there,
     "pods-that-end-make-room": _pods_that_end_make_room,
 }
 
 
-def meant(step: Step, finding: Finding) -> str:
-    """The key of the row that explains a finding; empty where none does."""
-    return next((key for key, explains in MEANT.items() if explains(step, finding)), "")
+# What kube-scheduler did up to 1.36.
+BEFORE_1_37: Final[Mapping[str, Callable[[Step, Finding], bool]]] = {"storage-is-scored": _storage_is_scored}
+
+
+def meant(step: Step, finding: Finding, minor: str = NEWEST) -> str:
+    """The key of the row that explains a finding beside a minor version; empty where none does."""
+    rows = {**MEANT, **(BEFORE_1_37 if minor == "1.36" else {})}
+    return next((key for key, explains in rows.items() if explains(step, finding)), "")

@@ -56,7 +56,7 @@ def play(real: Real, world: World) -> Played:
                 refused.append(f"{world.name}: {named(pod)}: {error}")
                 continue
             steps.append(step)
-            _settle(real, step, len(steps))
+            _settle(real, step, len(steps), patient=world.patient)
     return Played(tuple(steps), tuple(refused))
 
 
@@ -81,10 +81,10 @@ def _step(real: Real, scheduling: Scheduling, world: str, pod: Raw, others: tupl
     return Step(world, pod, stored, state, theirs, decided, found)
 
 
-def _settle(real: Real, step: Step, number: int) -> None:
-    """A pod that got a node runs; one that waits goes, so that the next is alone."""
+def _settle(real: Real, step: Step, number: int, *, patient: bool) -> None:
+    """A pod that got a node runs; one that waits goes, unless it waits for its victims to end."""
     if step.theirs.node:
         started = f"2026-01-01T01:{number:02d}:00Z"
         real.patch_status(step.pod, {"phase": "Running", "startTime": started})
-    else:
+    elif not (patient and step.theirs.nominated and step.theirs.victims == step.ours.victims):
         real.remove(step.pod)

@@ -289,13 +289,16 @@ class Shapes:
             operator = dice.choice(("In", "In", "NotIn"))
             names = names[:1]
             return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": names}]}
-        return {"matchExpressions": [self._expression() for _ in range(dice.choice((1, 1, 2)))]}
+        return {
+            "matchExpressions": [self._expression(preferred=preferred) for _ in range(dice.choice((1, 1, 2)))]
+        }
 
-    def _expression(self) -> Raw:
+    def _expression(self, *, preferred: bool) -> Raw:
         dice = self.dice
         operator = dice.choice(("In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
         if operator in ("Gt", "Lt"):
-            number = "-1" if self.often(0.1) else dice.choice(("0", "4", "7"))
+            # A required term with a negative number is no valid one.
+            number = "-1" if preferred and self.often(0.1) else dice.choice(("0", "4", "7"))
             return {"key": "size", "operator": operator, "values": [number]}
         key, values = dice.choice(
             (("disk", ("ssd", "hdd")), (ZONE, ("z1", "z2", "z3")), ("size", ("1", "5")))
