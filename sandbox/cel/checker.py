@@ -18,6 +18,7 @@ from sandbox.cel.cost import (
     capped,
     size_of,
 )
+from sandbox.cel.functions import FUNCTIONS as FUNCTIONS_BY_NAME
 from sandbox.cel.kubernetes_values import duration, timestamp
 from sandbox.cel.operators import (
     LIST_COST,
@@ -215,20 +216,36 @@ class Checker:
         return Value(item, 1, None if target.known else Size(0, self._root.max_elements), target.known)
 
 
+_CONVERSIONS: Final = {name: FUNCTIONS_BY_NAME[name] for name in ("bool", "double", "int", "string")}
 _CONSTANTS: Final[Mapping[str, Callable[[Any], object]]] = {
     "duration": duration,
     "timestamp": timestamp,
     "matches": re.compile,
+    **_CONVERSIONS,
 }
 
 
 def _check_constant(name: str, args: tuple[Node, ...]) -> None:
-    """Spans, moments and patterns that stand in a rule are read when it is made. Raises CelError."""
-    if name in _CONSTANTS and len(args) == 1 and isinstance(args[0], Literal):
+    """Constants that are converted, and patterns, are read when a rule is made. Raises CelError."""
+    if name in _CONSTANTS and len(args) == 1:
         try:
-            _CONSTANTS[name](args[0].value)
-        except (CelError, re.error, TypeError):
+            if (known := _constant(args[0])) is not None:
+                _CONSTANTS[name](known.value)
+        except (CelError, re.error, OverflowError, TypeError, ValueError):
             raise CelError(f"invalid {name} argument") from None
+
+
+def _constant(node: Node) -> Literal | None:
+    """A literal, or one that others are converted to."""
+    match node:
+        case Literal():
+            return node
+        case Unary("-", Literal(value)) if isinstance(value, int | float):
+            return Literal(-value)
+        case FunctionCall(None, name, (inner,)) if name in _CONVERSIONS:
+            known = _constant(inner)
+            return Literal(_CONVERSIONS[name](known.value)) if known is not None else None
+    return None
 
 
 def _looped(target: Value, count: Size, turn: int, rest: int) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from sandbox.cel.formatting import formatted, shown
@@ -122,7 +124,27 @@ def _divide(left: Any, right: Any) -> Any:
         if right == 0:
             raise CelError("division by zero")
         return _whole((abs(left) // abs(right)) * (1 if (left < 0) == (right < 0) else -1))
-    return number(left) / number(right)
+    return _quotient(number(left), number(right))
+
+
+def _quotient(above: float, below: float) -> float:
+    """As IEEE 754 divides: by zero, too."""
+    if below:
+        return above / below
+    return (
+        math.nan
+        if not above or math.isnan(above)
+        else math.copysign(math.inf, above) * math.copysign(1, below)
+    )
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def of(left: Any, right: Any) -> bool:
+        if any(isinstance(value, float) and math.isnan(value) for value in (left, right)):
+            raise CelError("NaN values cannot be ordered")
+        return compare(left, right)
+
+    return of
 
 
 def _add(left: Any, right: Any) -> Any:
@@ -171,10 +193,10 @@ def _to_string(value: Any) -> str:
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "==": _equal,
     "!=": lambda left, right: not _equal(left, right),
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+    "<": _ordered(operator.lt),
+    "<=": _ordered(operator.le),
+    ">": _ordered(operator.gt),
+    ">=": _ordered(operator.ge),
     "in": _in,
     "+": _add,
     "-": _subtract,
@@ -195,6 +217,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 METHODS: dict[str, Callable[..., Any]] = {
     "size": len,
     **TEXT_METHODS,
+    "sum": lambda items: reduce(_add, items) if items else 0,
     **VALUE_METHODS,
     "format": formatted,
     "hasValue": _has_value,

@@ -22,6 +22,7 @@ _RULES: Final = "x-kubernetes-validations"
 _SHOWN_COSTS: Final = 4
 _BEYOND: Final = re.compile(r"""\b\d+[uU]\b|(?<![\w'"])[bB][rR]?['"]|\'{3}|"{3}""")
 """Unsigned numbers, bytes and multi-line strings: the parser lacks them, so such rules are not checked."""
+_TEXT: Final = re.compile(r"""(?<!['"])(['"])(?!\1\1)(?:\\.|(?!\1).)*\1""")
 _ADVICE: Final = (
     "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and "
     "strings are declared)"
@@ -102,7 +103,7 @@ def _rule(rule: dict[str, Any], path: str, place: _Place, budget: _Budget) -> It
     if not text:
         yield errors.required(f"{path}.rule", "rule is not specified")
         return
-    if place.type is None or _BEYOND.search(text):
+    if place.type is None or _BEYOND.search(_TEXT.sub("''", text)):
         if unsupported := _unsupported(text):
             yield errors.invalid_value(f"{path}.rule", _shown(rule), unsupported)
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 Node = Any  # one of the dataclasses below
@@ -187,8 +188,10 @@ class _Reader:
         while self.peek()[0] == "op" and self.peek()[1] in ("!", "-"):
             signs.append(self._take()[1])
         tree = self._member()
-        for sign in reversed(signs):
-            tree = Unary(sign, tree)
+        # Two equal signs in a row are none, whatever stands behind them.
+        for sign, run in groupby(reversed(signs)):
+            if len(list(run)) % 2:
+                tree = Unary(sign, tree)
         return tree
 
     def _member(self) -> Node:

@@ -124,7 +124,6 @@ TEXT_METHODS: Final[dict[str, Callable[..., Any]]] = {
     "find": _find,
     "findAll": _find_all,
     "isSorted": _is_sorted,
-    "sum": sum,
     "min": _extreme("min", min),
     "max": _extreme("max", max),
 }

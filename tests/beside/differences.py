@@ -156,6 +156,14 @@ ROWS: Final = (
     ),
     Row(
         names.DEFAULT_PREEMPTION,
+        "a less important pod starts beside a nominated one where there is room for both once the victims "
+        "have ended",
+        "kube-scheduler counts victims and nominated pods at the same time, and evicts further pods",
+        "tests/unit/framework/nominations/test_nominated.py",
+        key="pods-start-beside-nominated-ones",
+    ),
+    Row(
+        names.DEFAULT_PREEMPTION,
         "the reasons of a node are those of the pods on it, without those that are nominated to it",
         "who waits learns what is there; kube-scheduler counts the others as if they were on the node",
         "tests/unit/framework/nominations/test_nominated.py",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.beside.packages import configurations, pods, quantities
+from tests.beside.packages import configurations, pods, quantities, rules
 from tests.beside.packages.difference import Difference
 from tests.beside.packages.go_program import answers
 
@@ -25,9 +25,10 @@ class Subject:
 
 
 SUBJECTS: Final = (
-    Subject("quantities", 0.5, quantities.question, quantities.compare),
+    Subject("quantities", 0.4, quantities.question, quantities.compare),
     Subject("pods", 0.45, pods.question, pods.compare),
     Subject("configurations", 0.05, configurations.question, configurations.compare),
+    Subject("rules", 0.1, rules.question, rules.compare),
 )
 
 

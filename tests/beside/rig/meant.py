@@ -65,18 +65,23 @@ def _storage_is_scored(step: Step, finding: Finding) -> bool:
 
 
 def _pods_that_end_make_room(step: Step, finding: Finding) -> bool:
-    """Equal, once no pod is ending: as in kube-scheduler, which may then take it for a victim."""
+    """Equal, once no pod is ending, so that it may be a victim, and nominated pods are on their nodes."""
     if finding.kind not in ("victims", "nominated node"):
         return False
     ending: set[str] = set()
-    state = {**step.state, PODS: [_lasting(raw, ending) for raw in step.state[PODS]]}
+    pods = [_placed(_lasting(raw, ending), _priority(step)) for raw in step.state[PODS]]
     if not ending:
         return False
-    other = ours.decide(state, step.stored, time.time())
+    other = ours.decide({**step.state, PODS: pods}, step.stored, time.time())
     return not any(
         found.kind in ("verdict", "victims", "nominated node")
         for found in differences(step.theirs, _without(other, ending))
     )
+
+
+def _priority(step: Step) -> int:
+    priority: int = msgspec.json.decode(step.stored)["spec"].get("priority", 0)
+    return priority
 
 
 def _lasting(raw: bytes, ending: set[str]) -> bytes:
@@ -91,7 +96,7 @@ def _reasons_are_of_pods_that_are_there(step: Step, finding: Finding) -> bool:
     """Equal, once pods that are nominated, and no less important, are on their nodes."""
     if finding.kind != "reasons":
         return False
-    priority = msgspec.json.decode(step.stored)["spec"].get("priority", 0)
+    priority = _priority(step)
     pods = [_placed(raw, priority) for raw in step.state.get(PODS, ())]
     if pods == step.state.get(PODS, []):
         return False
@@ -108,6 +113,19 @@ def _placed(raw: bytes, priority: int) -> bytes:
     return msgspec.json.encode(pod)
 
 
+def _pods_start_beside_nominated_ones(step: Step, finding: Finding) -> bool:
+    """It has room there, too, once the pods that are ending are gone and the nominated ones have come."""
+    if finding.kind != "verdict" or not step.ours.node:
+        return False
+    priority = _priority(step)
+    ending: set[str] = set()
+    pods = [raw for raw in step.state.get(PODS, ()) if _lasting(raw, ending) is raw]
+    placed = [_placed(raw, priority) for raw in pods]
+    if not ending or placed == pods:
+        return False
+    return step.ours.node in ours.decide({**step.state, PODS: placed}, step.stored, time.time()).feasible
+
+
 def _without(outcome: Outcome, ending: set[str]) -> Outcome:
     """Nobody evicts what is ending already."""
     return replace(outcome, victims=outcome.victims - ending)
@@ -119,6 +137,7 @@ MEANT: Final[Mapping[str, Callable[[Step, Finding], bool]]] = {
     "cut-off-nodes-have-reasons": _cut_off_nodes_have_reasons,
     "pod-level-requests-are-scored": _pod_level_requests_are_scored,
     "the-largest-pool-is-scored": _the_largest_pool_is_scored,
+    "pods-start-beside-nominated-ones": _pods_start_beside_nominated_ones,
     "reasons-are-of-pods-that-are-there": _reasons_are_of_pods_that_are_there,
     "pods-that-end-make-room": _pods_that_end_make_room,
 }

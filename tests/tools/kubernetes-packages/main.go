@@ -1,6 +1,6 @@
 // Package main answers questions with Kubernetes' own code: a line of JSON in, a line of JSON out.
 //
-//	kubernetes-packages pods|quantities|configurations
+//	kubernetes-packages pods|quantities|configurations|rules
 package main
 
 import (
@@ -15,11 +15,12 @@ var answers = map[string]func(line []byte) (any, error){
 	"pods":           answerPod,
 	"quantities":     answerQuantity,
 	"configurations": answerConfiguration,
+	"rules":          answerRule,
 }
 
 func main() {
 	if len(os.Args) != 2 || answers[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: kubernetes-packages pods|quantities|configurations")
+		fmt.Fprintln(os.Stderr, "usage: kubernetes-packages pods|quantities|configurations|rules")
 		os.Exit(2)
 	}
 	if err := run(answers[os.Args[1]]); err != nil {

@@ -47,6 +47,7 @@ TRUE = [
     ("an optional chain falls back", "object.?status.?phase.orValue('none') == 'none'"),
     ("an optional index", "object.metadata.labels[?'team'].orValue('') == 'red'"),
     ("a regular expression searches", "request.userInfo.username.matches('^ku')"),
+    ("two signs cancel each other out, whatever follows", "!!(1 == 1) && --1 == 1 && !!1 == 1"),
     ("integer division truncates", "-7 / 2 == -3 && -7 % 2 == -1"),
     ("quantities compare by value", "quantity('500m').isLessThan(quantity('1')) && isQuantity('1Gi')"),
     ("what is no quantity says so", "!isQuantity('1x') && !isQuantity('1e')"),

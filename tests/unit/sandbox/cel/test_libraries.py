@@ -252,7 +252,19 @@ def test_properties_with_signs_and_words_of_the_language_are_fields() -> None:
     assert evaluated("self.a__dot__b == 1 && self.__namespace__ == 'n' && has(self.namespace)") is True
 
 
+def test_a_fraction_by_zero_is_infinite_or_no_number() -> None:
+    assert evaluated("1.0 / 0.0 > 9e99 && -1.0 / 0.0 < -9e99 && 0.0 / 0.0 != 0.0 / 0.0") is True
+
+
+def test_what_is_no_number_has_no_order() -> None:
+    with pytest.raises(CelError, match="NaN values cannot be ordered"):
+        evaluated("0.0 / 0.0 < 1.0")
+
+
 def test_whole_numbers_have_64_bits() -> None:
     for text in ("9223372036854775807 + 1", "9223372036854775807 * 2", "-9223372036854775807 - 2"):
+        with pytest.raises(CelError, match="integer overflow"):
+            evaluated(text)
+    for text in ("[9223372036854775807, 1].sum()", "[9223372036854775807, 1, -1].sum()"):
         with pytest.raises(CelError, match="integer overflow"):
             evaluated(text)

@@ -132,6 +132,11 @@ CONSTANTS = {
     "a pattern": "'a'.matches('[')",
     "a span": "duration('1x') == duration('1s')",
     "a moment": "timestamp('x') == timestamp('x')",
+    "a whole number": "self.a > 0 || int('x') == 1",
+    "a number": "self.a > 0 || double('x') == 1.0",
+    "one beside a text that ends like a prefix of bytes": "'a,b' == 'a|b' || int('x') == 1",
+    "a number of another constant": "self.a > 0 || int(string(-0.5)) == 1",
+    "a truth": "self.a > 0 || bool('x')",
 }
 
 
