@@ -115,7 +115,12 @@ def _placed(raw: bytes, priority: int) -> bytes:
 
 def _pods_start_beside_nominated_ones(step: Step, finding: Finding) -> bool:
     """It has room there, too, once the pods that are ending are gone and the nominated ones have come."""
-    if finding.kind != "verdict" or not step.ours.node:
+    more = step.ours.feasible - step.theirs.feasible
+    if (
+        finding.kind not in ("verdict", "feasible nodes")
+        or not more
+        or step.theirs.feasible - step.ours.feasible
+    ):
         return False
     priority = _priority(step)
     ending: set[str] = set()
@@ -123,7 +128,7 @@ def _pods_start_beside_nominated_ones(step: Step, finding: Finding) -> bool:
     placed = [_placed(raw, priority) for raw in pods]
     if not ending or placed == pods:
         return False
-    return step.ours.node in ours.decide({**step.state, PODS: placed}, step.stored, time.time()).feasible
+    return more <= ours.decide({**step.state, PODS: placed}, step.stored, time.time()).feasible
 
 
 def _without(outcome: Outcome, ending: set[str]) -> Outcome:
