@@ -68,6 +68,13 @@ ROWS: Final = (
         key="cut-off-nodes-have-reasons",
     ),
     Row(
+        names.NODE_AFFINITY,
+        "a preferred term with a negative bound (`Gt -1`) is scored",
+        "the API server takes it; kube-scheduler fails the pod by an error",
+        "tests/unit/plugins/test_node_label_plugins.py",
+        key="negative-bounds-are-numbers",
+    ),
+    Row(
         names.TAINT_TOLERATION,
         "the reason names the taint",
         "who waits learns which toleration is missing",

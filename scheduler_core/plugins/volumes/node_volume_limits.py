@@ -11,7 +11,7 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.obstacles import Obstacle
-from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status, unresolvable
+from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.framework.volumes.claims import (
     claim_may_help,
@@ -30,6 +30,8 @@ from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.nodes.held import mask
 from scheduler_core.state.volumes.attachments import Handle
 
+# Where PreFilter leaves why a claim is not there.
+_LOST: Final = "NodeVolumeLimits.lost"
 _FULL: Final = Reason("node(s) exceed max volume count")
 # Each driver that must be there takes one of 64 bits; a pod rarely has more than one.
 _MOST_NAMED: Final = 32
@@ -47,7 +49,7 @@ class NodeVolumeLimits:
     concerns = staticmethod(has_volumes)
 
     def pre_filter(self, cycle: Cycle) -> Status:
-        """SKIP without CSI volumes; UNRESOLVABLE for a claim that does not exist. Notes the volumes."""
+        """SKIP without CSI volumes. Notes the volumes, and a claim that does not exist."""
         if not cycle.pod.volumes:
             return SKIP
         state, pod = cycle.state, cycle.pod
@@ -55,8 +57,11 @@ class NodeVolumeLimits:
         for volume in claim_volumes(pod):
             claim = find_claim(state, pod, volume)
             if claim is None:
+                # VolumeBinding refuses the pod before any filter; without that plugin, no node will do.
                 missing = f'persistentvolumeclaim "{volume.claim}" not found'
-                return unresolvable(f"looking up PVC {pod.namespace}/{volume.claim}: {missing}")
+                cycle.slots[_LOST] = f"looking up PVC {pod.namespace}/{volume.claim}: {missing}"
+                cycle.slots[self.name] = []
+                return SUCCESS
             handle = state.storage.handle(claim.key)
             if handle is not None:
                 wanted.add(handle)
@@ -67,6 +72,8 @@ class NodeVolumeLimits:
         """uint64 [M]."""
         if not prepared(self, cycle):
             return np.zeros(len(nodes), dtype=np.uint64)
+        if _LOST in cycle.slots:
+            return np.ones(len(nodes), dtype=np.uint64)
         wanted: list[Handle] = cycle.slots[self.name]
         attachments, size = cycle.state.storage.attachments, nodes.table.size
         missing = np.zeros(size, dtype=np.uint64)  # [N]
@@ -85,7 +92,12 @@ class NodeVolumeLimits:
         return bits
 
     def reasons(self, cycle: Cycle) -> Sequence[Reason]:
-        """One bit for full nodes, then one for each driver that nodes must have: no eviction brings it."""
+        """One bit for full nodes, then one for each driver that nodes must have: no eviction brings it.
+
+        For a claim that does not exist, one bit alone.
+        """
+        if _LOST in cycle.slots:
+            return (Reason(cycle.slots[_LOST], resolvable=False),)
         wanted: list[Handle] = cycle.slots.get(self.name, [])
         absent = (
             f"{driver} CSI driver is not installed on the node" for driver in _required(cycle.state, wanted)

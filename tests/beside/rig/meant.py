@@ -57,6 +57,14 @@ def _the_largest_pool_is_scored(step: Step, finding: Finding) -> bool:
     return finding.kind == "scores of VolumeBinding" and max(places.values(), default=0) > 1
 
 
+def _negative_bounds_are_numbers(step: Step, finding: Finding) -> bool:
+    """Theirs fails the pod by an error."""
+    failed = 'running PreScore plugin "NodeAffinity": '
+    return (
+        finding.kind == "verdict" and step.theirs.message.startswith(failed) and '"-1"' in step.theirs.message
+    )
+
+
 def _storage_is_scored(step: Step, finding: Finding) -> bool:
     """Theirs gives no points."""
     return finding.kind == "scores of VolumeBinding" and not any(
@@ -142,6 +150,7 @@ MEANT: Final[Mapping[str, Callable[[Step, Finding], bool]]] = {
     "cut-off-nodes-have-reasons": _cut_off_nodes_have_reasons,
     "pod-level-requests-are-scored": _pod_level_requests_are_scored,
     "the-largest-pool-is-scored": _the_largest_pool_is_scored,
+    "negative-bounds-are-numbers": _negative_bounds_are_numbers,
     "pods-start-beside-nominated-ones": _pods_start_beside_nominated_ones,
     "reasons-are-of-pods-that-are-there": _reasons_are_of_pods_that_are_there,
     "pods-that-end-make-room": _pods_that_end_make_room,

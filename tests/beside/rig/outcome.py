@@ -49,7 +49,7 @@ class Finding:
 
 def counted(message: str) -> dict[str, int]:
     """The reasons of a message with their counts, without what it says about preemption."""
-    return _counts(_PREEMPTION.split(message)[0])
+    return _counts(_PREEMPTION.split(message)[0].removesuffix(". not found"))
 
 
 def _counts(text: str) -> dict[str, int]:

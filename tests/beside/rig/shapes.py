@@ -61,6 +61,25 @@ def common() -> list[Raw]:
     return found + [_replica_set(name, labels) for name, labels in REPLICA_SETS.items()]
 
 
+def _resized(dice: random.Random, container: Raw) -> Raw:
+    """What the kubelet says of a container that is being resized: other amounts of cpu and memory."""
+    asked = {**container["resources"].get("limits", {}), **container["resources"].get("requests", {})}
+    more = {"cpu": _CPUS, "memory": _MEMORY}
+
+    def others() -> Raw:
+        return {name: dice.choice(more[name]) if name in more else amount for name, amount in asked.items()}
+
+    return {
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": "",
+        "ready": True,
+        "restartCount": 0,
+        "allocatedResources": others(),
+        "resources": {"requests": others()},
+    }
+
+
 def _replica_set(name: str, labels: Raw) -> Raw:
     """One that makes no pods: nobody runs controllers."""
     template = {
@@ -179,6 +198,8 @@ class Shapes:
             spec["nodeName"] = node
             started = f"2026-01-01T00:{self._minutes.pop():02d}:00Z"
             pod["status"] = {"phase": dice.choice(("Running",) * 9 + ("Pending",)), "startTime": started}
+            if self.often(0.1) and "resources" not in spec:
+                pod["status"]["containerStatuses"] = [_resized(dice, one) for one in spec["containers"]]
         return pod
 
     def _own(self, meta: Raw, spec: Raw) -> None:

@@ -10,7 +10,7 @@ from tests.beside.rig.world import Raw
 
 _SIZES: Final = ("1Gi", "5Gi", "10Gi")
 DRIVER: Final = "csi.example.com"
-MADE, MADE_IN_ZONE, LOCAL = "made", "made-in-zone", "local"
+MADE, MADE_IN_ZONE, LOCAL, AT_ONCE = "made", "made-in-zone", "local", "at-once"
 
 
 def classes(dice: random.Random) -> list[Raw]:
@@ -19,13 +19,18 @@ def classes(dice: random.Random) -> list[Raw]:
         "apiVersion": "storage.k8s.io/v1",
         "kind": "CSIDriver",
         "metadata": {"name": DRIVER},
-        "spec": {"storageCapacity": dice.random() < 0.6, "attachRequired": False},
+        "spec": {
+            "storageCapacity": dice.random() < 0.6,
+            "attachRequired": False,
+            "preventPodSchedulingIfMissing": dice.random() < 0.3,
+        },
     }
     zones = {"matchLabelExpressions": [{"key": ZONE, "values": ["z1", "z2"]}]}
     return [
         _class(MADE, DRIVER, {}),
         _class(MADE_IN_ZONE, DRIVER, {"allowedTopologies": [zones]}),
         _class(LOCAL, "kubernetes.io/no-provisioner", {}),
+        _class(AT_ONCE, DRIVER, {"volumeBindingMode": "Immediate"}),
         driver,
     ]
 
@@ -89,17 +94,23 @@ class Claims:
 
     def give(self, pod: Raw) -> None:
         """A claim for a pod, or two."""
-        count = self._dice.choice((1, 1, 1, 2))
-        pod["spec"]["volumes"] = [
-            {"name": f"v{i}", "persistentVolumeClaim": {"claimName": self._claim(pod, i)}}
-            for i in range(count)
-        ]
+        dice = self._dice
+        volumes: list[Raw] = []
+        for i in range(dice.choice((1, 1, 1, 2))):
+            if dice.random() < 0.06 and "nodeName" not in pod["spec"]:
+                # Nobody runs that makes the claim of a volume that lives as long as its pod.
+                spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+                volumes.append({"name": f"v{i}", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}})
+                continue
+            name = self._claim(pod, i) if dice.random() < 0.95 else "missing"
+            volumes.append({"name": f"v{i}", "persistentVolumeClaim": {"claimName": name}})
+        pod["spec"]["volumes"] = volumes
 
     def _claim(self, pod: Raw, number: int) -> str:
         dice, meta = self._dice, pod["metadata"]
         name, size = f"{meta['name']}-{number}", dice.choice(_SIZES)
         runs = "nodeName" in pod["spec"]
-        of = LOCAL if runs or dice.random() < 0.4 else dice.choice((MADE, MADE, MADE_IN_ZONE))
+        of = LOCAL if runs or dice.random() < 0.4 else dice.choice((*(MADE, MADE, MADE_IN_ZONE) * 3, AT_ONCE))
         mode = dice.choice(("ReadWriteOnce", "ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"))
         claim: Raw = {
             "apiVersion": "v1",
