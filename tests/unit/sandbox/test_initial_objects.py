@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,19 +16,18 @@ from scheduler_core.errors import ConfigError
 ROOT = Path(__file__).parents[3]
 
 
-def take_chart(build: Path) -> None:
-    """The build step of setup.py."""
-    spec = importlib.util.spec_from_file_location("muster_setup", ROOT / "setup.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.take_chart(build)
+def take_chart(build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build step of setup.py, without setuptools: environments of newer Pythons have none."""
+    tools, command = ModuleType("setuptools"), ModuleType("setuptools.command.build_py")
+    tools.setup, command.build_py = None, object  # type: ignore[attr-defined]
+    for module in (tools, ModuleType("setuptools.command"), command):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    runpy.run_path(str(ROOT / "setup.py"), run_name="muster_setup")["take_chart"](build)
 
 
 def test_the_wheel_has_crds_and_roles_of_the_chart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_checkout = (read_crds(crd_dir()), read_user_roles())
-    take_chart(tmp_path)
+    take_chart(tmp_path, monkeypatch)
     monkeypatch.setattr(initial_objects, "__file__", str(tmp_path / "sandbox" / "initial_objects.py"))
     assert crd_dir() == tmp_path / "sandbox" / "crds"
     assert (read_crds(crd_dir()), read_user_roles()) == in_checkout
