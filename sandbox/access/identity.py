@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from sandbox.objects import Obj
+
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
 MASTERS: Final = "system:masters"
@@ -23,6 +25,19 @@ class Identity:
 
 
 ADMIN: Final = Identity("kubernetes-admin", (MASTERS, AUTHENTICATED))
+# The server itself, such as its controllers.
+SANDBOX: Final = Identity("system:sandbox", (MASTERS, AUTHENTICATED))
+
+
+def user_info(who: Identity) -> Obj:
+    """The caller as reviews of access, tokens and admission show it."""
+    extra = {key: list(values) for key, values in who.extra}
+    return {
+        "username": who.user,
+        "groups": list(who.groups),
+        **({"uid": who.uid} if who.uid else {}),
+        **({"extra": extra} if extra else {}),
+    }
 
 
 def account_user(namespace: str, name: str) -> str:

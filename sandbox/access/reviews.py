@@ -7,7 +7,7 @@ from typing import Any
 from sandbox import errors
 from sandbox.access.authentication import Tokens
 from sandbox.access.authorizer import Authorizer
-from sandbox.access.identity import Attributes, Identity, groups_of
+from sandbox.access.identity import Attributes, Identity, groups_of, user_info
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.objects import Obj
 
@@ -26,7 +26,7 @@ class Reviews:
         if kind.kind == "TokenReview":
             status = self._token(spec)
         elif kind.kind == "SelfSubjectReview":
-            status = {"userInfo": _shown(caller)}
+            status = {"userInfo": user_info(caller)}
         elif kind.kind == "SelfSubjectRulesReview":
             status = self._rules(caller, spec.get("namespace") or "")
         else:
@@ -38,7 +38,7 @@ class Reviews:
         found = self._tokens.identity(str(spec.get("token") or ""))
         if found is None:
             return {"authenticated": False, "error": "the token is nobody's, or has expired"}
-        return {"authenticated": True, "user": _shown(found), "audiences": spec.get("audiences") or []}
+        return {"authenticated": True, "user": user_info(found), "audiences": spec.get("audiences") or []}
 
     def _rules(self, caller: Identity, namespace: str) -> Obj:
         rules = self._authorizer.rules(caller, namespace)
@@ -75,13 +75,3 @@ def _wanted(spec: Obj, namespace: str) -> Attributes:
         str(of.get("namespace") or namespace),
         texts["name"],
     )
-
-
-def _shown(who: Identity) -> Obj:
-    extra = {key: list(values) for key, values in who.extra}
-    return {
-        "username": who.user,
-        "groups": list(who.groups),
-        **({"uid": who.uid} if who.uid else {}),
-        **({"extra": extra} if extra else {}),
-    }

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from sandbox.access.identity import user_info
 from sandbox.errors import StatusError
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.objects import Obj
@@ -44,7 +45,7 @@ def review_of(req: AdmissionRequest, matched: ApiKind, uid: str) -> Obj:
         "requestKind": _kind_of_body(req, req.kind),
         "requestResource": _resource(req.kind),
         "operation": req.operation,
-        "userInfo": {"username": req.context.user, "groups": list(req.context.groups)},
+        "userInfo": user_info(req.context.caller),
         "object": _in_version(req.obj, matched, req),
         "oldObject": _in_version(req.old, matched, req),
         "dryRun": req.context.dry_run,

@@ -75,7 +75,7 @@ class HttpApi:
         if path.rpartition("/")[0] in _HEALTH or path in _HEALTH:
             return web.Response(text="ok")
         caller = impersonated(self._tokens.caller(request.headers), request.headers, self._authorizer)
-        context.user, context.groups, context.identity = caller.user, caller.groups, caller
+        context.caller = caller
         parts = [unquote(part) for part in request.rel_url.raw_path.split("/") if part]
         if not parts or parts[0] not in ("api", "apis"):
             self._authorize(caller, Attributes(request.method.lower(), path=path))

@@ -166,7 +166,7 @@ class ResourceApi:
         if kind in REVIEWS:
             if parse_accept(request.headers.get("Accept", "")).as_kind:
                 raise errors.not_acceptable()
-            answer = self._reviews.answered(kind, target.namespace, body, context.identity)
+            answer = self._reviews.answered(kind, target.namespace, body, context.caller)
             return object_response(answer, 201)
         created = await self._registry.create(
             kind, body, namespace=target.namespace, context=context, owned=True

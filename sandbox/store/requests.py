@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from sandbox import errors
-from sandbox.access.identity import ADMIN, Identity
+from sandbox.access.identity import SANDBOX, Identity
 from sandbox.api.duplicate_fields import NONE, Duplicates
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.objects import Obj
@@ -22,9 +22,7 @@ class RequestContext:
     duplicate keys of the body; `patch` is the text of a patch for error messages, None for whole objects.
     """
 
-    user: str = "system:sandbox"
-    groups: tuple[str, ...] = ("system:masters", "system:authenticated")
-    identity: Identity = ADMIN
+    caller: Identity = SANDBOX
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = "Ignore"

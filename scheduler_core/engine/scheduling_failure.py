@@ -24,14 +24,15 @@ from scheduler_core.model.names import (
     EVICTED_BY_PRIORITY,
     EVICTED_FAIRLY,
     EVICTED_FOR_MIN,
+    HIDDEN_NAME,
     MOVES_FOR,
     PREEMPTED_BY,
-    PREEMPTED_BY_UID,
     PREEMPTING_MEMBER,
     REASON_INVALID_TOPOLOGY,
     REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
     RECLAIMS_FOR,
+    UIDS,
 )
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quantity import format_resource
@@ -151,7 +152,9 @@ def _texts(
         return text, ""
     gang = state.gangs.gangs.get(group.key) if group is not None else None
     uids = PREEMPTING_MEMBER.join([preemptor.uid, *([gang.uid] if gang is not None and gang.uid else [])])
-    return text.replace("/* (", f"{PREEMPTED_BY_UID}{uids}, ", 1), text
+    return eviction_message(
+        state, preemptor, victim, node, group=group, fair=fair, hidden=True, uids=uids
+    ), text
 
 
 def _displace(
@@ -244,7 +247,7 @@ def _grace(state: ClusterState, victim: Pod, why: str) -> int | None:
 
 
 def _named(pod: Pod, hidden: bool) -> str:
-    return f"{pod.namespace}/*" if hidden else pod.key
+    return f"{pod.namespace}{HIDDEN_NAME}" if hidden else pod.key
 
 
 def eviction_message(
@@ -256,18 +259,20 @@ def eviction_message(
     group: GroupRef | None = None,
     fair: bool = False,
     hidden: bool = False,
+    uids: str = "",
 ) -> str:
     """The message of an eviction: the preemptor, its quota, and what the victim's quota borrows.
 
     `node` is empty in a text about several nodes. `group` is given where the preemptor's whole group is to
     start; the message then has the group's own priority, if it has one. `fair`: in a fair move. `hidden`:
-    of the preemptor the namespace is told, not the name.
+    of the preemptor the namespace is told, not the name, and its `uids`, if they are given.
     """
     whole = f"{PREEMPTING_MEMBER}{group}" if group is not None and not hidden else ""
     gang = state.gangs.gangs.get(group.key) if group is not None else None
     own_priority = gang.priority if gang is not None else None
     priority = preemptor.priority if own_priority is None else own_priority
-    text = f"{PREEMPTED_BY}{_named(preemptor, hidden)}{whole} (priority {priority})"
+    known = f"{UIDS}{uids}, " if uids else ""
+    text = f"{PREEMPTED_BY}{_named(preemptor, hidden)}{whole} ({known}priority {priority})"
     text += f" for node {node}" if node else ""
     own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
     if own is None or other is None:

@@ -185,7 +185,8 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 # preemptor follows, and its group if the whole group preempts. Where names are hidden, `namespace/*` and
 # the uids of both follow.
 PREEMPTED_BY: Final = "preempted by "
-PREEMPTED_BY_UID: Final = "/* (uid "
+HIDDEN_NAME: Final = "/*"
+UIDS: Final = "uid "
 PREEMPTING_MEMBER: Final = " of "
 # What follows in the message where another quota takes: before its ElasticQuota.
 RECLAIMS_FOR: Final = "which reclaims the min of"

@@ -1,6 +1,6 @@
 """Two pools of workers side by side: tests that compute, and tests that wait.
 
-    pytest --dist loadfile --tx '2*popen//pool=computing' --tx '4*popen//pool=waiting'
+    pytest --dist loadfile --tx '2*popen//pool=computing' --tx '3*popen//pool=waiting'
 
 A test that computes keeps a processor at work, so more workers than processors only cost collections. A test
 that waits for other programs, for clients or for clocks leaves the processor to others, so it wants more

@@ -215,7 +215,7 @@ def preempted_for(conditions: Iterable[ObjectCondition] | None) -> str:
     head, _, rest = found.message.partition(names.PREEMPTED_BY)
     if head:
         return ""
-    _, hidden, uids = rest.partition(names.PREEMPTED_BY_UID)
+    _, hidden, uids = rest.partition(f"{names.HIDDEN_NAME} ({names.UIDS}")
     return uids.partition(", ")[0] if hidden else rest.partition(" (")[0]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sandbox.access.identity import Identity
 from sandbox.admission.webhook_client import WebhookCallFailed, target_of
 from sandbox.admission.webhook_review import InvalidResponse, denial, patched, read_answer, review_of
 from sandbox.admission.webhook_rules import read_webhooks
@@ -30,7 +31,7 @@ def encoded(operations: Any) -> str:
 
 def test_a_review_names_the_matched_and_the_requested_kind() -> None:
     event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}
-    context = RequestContext(user="me", groups=("g",), dry_run=True)
+    context = RequestContext(Identity("me", ("g",), "u", (("k", ("v",)),)), dry_run=True)
     req = AdmissionRequest("CREATE", EVENTS, "ns", "e", event, None, context)
     sent = review_of(req, EVENTS_V1, "uid-1")["request"]
     assert sent["uid"] == "uid-1"
@@ -39,7 +40,7 @@ def test_a_review_names_the_matched_and_the_requested_kind() -> None:
     assert sent["resource"] == {"group": "events.k8s.io", "version": "v1", "resource": "events"}
     assert sent["object"]["apiVersion"] == "events.k8s.io/v1"
     assert sent["oldObject"] is None
-    assert sent["userInfo"] == {"username": "me", "groups": ["g"]}
+    assert sent["userInfo"] == {"username": "me", "groups": ["g"], "uid": "u", "extra": {"k": ["v"]}}
     assert sent["dryRun"] is True
     assert sent["options"]["kind"] == "CreateOptions"
     assert (sent["namespace"], sent["name"]) == ("ns", "e")
