@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from tests.support.every import every_seed
 from tests.support.searches import cases
-from tests.support.waiting_histories import History
+from tests.support.waiting_histories import History, history_of
 
 HISTORIES = cases(400, "MUSTER_WAITING_HISTORIES", least=40)
 
 
 @every_seed(range(HISTORIES), each=40)
 def test_free_room_is_never_idle_while_a_pod_waits_that_may_have_it(seed: int) -> None:
-    history = History(seed, trees=seed % 2 == 1, moving=seed % 4 > 1)
-    assert list(history.play()) == [], f"seed {seed}"
+    assert list(history_of(seed).play()) == [], f"seed {seed}"
 
 
 def test_two_nominations_do_not_follow_each_other_without_end() -> None:

@@ -4,12 +4,13 @@ A group with a topology key is tried in one domain after the other. Its child gr
 that domain, so that their own domains lie inside it. The child groups of a CompositePodGroup are tried in
 order of age, each with the pods before it on the nodes. A group that does not reach its minimum is undone as
 a whole. Where a child finds no nodes after others, it goes first, and they look for other nodes. Where groups
-without topology keys take each other's nodes even so, a search with backtracking looks for nodes for just the
-pods that must start together, and the others follow.
+take each other's nodes even so, a search with backtracking looks for nodes for just the pods that must start
+together, and the others follow.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice, product
 from typing import Final, NamedTuple
@@ -19,6 +20,7 @@ import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.engine.gang.capacity import no_room_text
+from scheduler_core.engine.gang.composite_domains import GroupDomain, TreeDomains
 from scheduler_core.engine.gang.members import (
     AssumedMember,
     AssumedMembers,
@@ -158,14 +160,26 @@ class TreeSearch:
             for leaf in leaves:
                 need = missing(leaf, take_census(self._state, leaf.key))
                 members += self._smallest(self._waiting.get(leaf.key, ()), need)
-            if len(leaves) < 2 or not members:
+            if len(leaves) < 2 or not members or not self._fit_in_sum(members):
                 continue
-            found = GangSearch(self._cycle, members, len(members), self._now).run()
+            domains = self._tree_domains(leaves)
+            found = GangSearch(self._cycle, members, len(members), self._now, domains).run()
             if found is not None:
                 self.taken += found
                 self._held = {member.cycle.pod.uid for _, member in found}
                 return True
         return False
+
+    def _fit_in_sum(self, members: Members) -> bool:
+        """Whether all nodes together have room for some pods: else no search is needed."""
+        nodes, size = self._state.nodes, self._state.nodes.size
+        asked = np.zeros(len(nodes.allocatable), dtype=np.int64)  # [R]
+        for _, pod in members:
+            vector = self._state.vector(pod)
+            asked[: len(vector)] += vector
+        rows = np.flatnonzero(asked)
+        free = np.maximum(nodes.allocatable[rows, :size] - nodes.requested[rows, :size], 0)  # [k, N]
+        return bool((asked[rows] <= free.sum(axis=1)).all())
 
     def _smallest(self, waiting: Members, number: int) -> Members:
         """So many of some pods: those whose largest part of what the nodes have is smallest."""
@@ -173,8 +187,8 @@ class TreeSearch:
         return sorted(waiting, key=lambda one: largest_share(one[1], total))[:number]
 
     def _starting(self, group: Group) -> Iterator[tuple[Gang, ...]]:
-        """Sets of PodGroups with which a group starts: each has enough pods, and no topology key."""
-        if group.topology_key:
+        """Sets of PodGroups with which a group starts: each has enough pods, and a domain with room."""
+        if group.topology_key and not self._open(group).any():
             return
         if isinstance(group, Gang):
             enough = len(self._waiting.get(group.key, ())) >= missing(
@@ -190,6 +204,30 @@ class TreeSearch:
             parts = [list(islice(self._starting(child), MOST_SETS)) for child in chosen]
             for sets in product(*parts):
                 yield tuple(leaf for leaves in sets for leaf in leaves)
+
+    def _tree_domains(self, leaves: Sequence[Gang]) -> TreeDomains:
+        """The domains in which the pods of some PodGroups may be."""
+        groups: dict[str, GroupDomain] = {}
+        above: dict[str, list[GroupDomain]] = {}
+        for leaf in leaves:
+            for group in self._forest.above(leaf.key):
+                if group.topology_key and group.key not in groups:
+                    groups[group.key] = GroupDomain(self._ids(group), self._open(group))
+                if group.topology_key:
+                    above.setdefault(leaf.key, []).append(groups[group.key])
+        return TreeDomains(above)
+
+    def _ids(self, group: Group) -> Int64:
+        """int64 [N]: the domain of every node under the topology key of a group, negative for none."""
+        size = self._state.nodes.size
+        return self._state.neighbours.domains(group.topology_key).raw[:size]
+
+    def _open(self, group: Group) -> Bool:
+        """bool [N]: nodes of domains that may have room for the fewest pods with which a group starts."""
+        least = self._least(group)
+        domains, _ = self._domains(group, None, least, least)
+        closed: Bool = np.zeros(self._state.nodes.size, dtype=np.bool_)
+        return functools.reduce(np.logical_or, domains, closed)
 
     def undo(self, mark: int = 0) -> None:
         """Forget the pods that were placed after the first `mark`."""
@@ -382,7 +420,7 @@ class TreeSearch:
         room. Pods of the group that hold a node fix the domain. Raises PlacedApart.
         """
         nodes, size = self._state.nodes, self._state.nodes.size
-        ids: Int64 = self._state.neighbours.domains(group.topology_key).raw[:size]
+        ids = self._ids(group)
         open_ = nodes.alive[:size] & (ids >= 0)
         if within is not None:
             open_ = open_ & within

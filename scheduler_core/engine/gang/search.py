@@ -7,7 +7,9 @@ between pods apply.
 Computing the nodes of one member is a step. The search is exact while its steps suffice, as they do for small
 gangs on few nodes, and while at most four kinds of members have rules about other pods; beyond that it may
 miss an assignment. In large gangs no member moves, except the first one if all must be near each other: it
-alone may choose a domain that is too small, so it is tried in other domains as well.
+alone may choose a domain that is too small, so it is tried in other domains as well. Pods of several groups
+of a tree are searched at once; those of a group with a topology key stay in one domain
+(`gang.composite_domains`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import numpy as np
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.evaluation import Reevaluation
+from scheduler_core.engine.gang.composite_domains import TreeDomains
 from scheduler_core.engine.gang.members import (
     AssumedMembers,
     Members,
@@ -33,6 +36,7 @@ from scheduler_core.engine.pod_cycle import Attempt, PodCycle
 from scheduler_core.framework.pod_terms import looks_around, selected_by
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
+from scheduler_core.model.groups.gang import group_key
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 
@@ -53,13 +57,23 @@ def worth_a_search(members: Members, *, equal: bool) -> bool:
 
 
 class GangSearch:
-    """One search; `run` leaves the members that found nodes assumed."""
+    """One search; `run` leaves the members that found nodes assumed.
 
-    def __init__(self, cycle: PodCycle, members: Members, need: int, now: float) -> None:
+    `domains`: where pods of several groups of a tree may be.
+    """
+
+    def __init__(
+        self, cycle: PodCycle, members: Members, need: int, now: float, domains: TreeDomains | None = None
+    ) -> None:
         self._cycle = cycle
+        self._domains = domains
         self._now = now
         self._spare = len(members) - need
-        self._members = list(zip(kinds_of(cycle.state, members), members, strict=True))
+        kinds = kinds_of(cycle.state, members)
+        if domains is not None:
+            # Equal pods of two groups may have to be in different domains.
+            kinds = [(kind, group_key(pod)) for kind, (_, pod) in zip(kinds, members, strict=True)]
+        self._members = list(zip(kinds, members, strict=True))
         self._steps = 0
         self._left = _ALL_STEPS if len(members) <= MOST_MEMBERS else 0
         self._reserved: AssumedMembers = []
@@ -170,7 +184,9 @@ class GangSearch:
     def _options(self, profile: Profile, pod: Pod) -> list[int]:
         """Slots that a member fits now, best first."""
         self._steps -= 1
-        total = self._cycle.feasible(profile, pod, self._now)  # [N]
+        open_ = None if self._domains is None else self._domains.open_to(group_key(pod))
+        with self._cycle.within(open_):
+            total = self._cycle.feasible(profile, pod, self._now)  # [N]
         slots = np.flatnonzero(total >= 0)
         best_first: list[int] = slots[np.argsort(-total[slots], kind="stable")].tolist()
         return best_first
@@ -186,6 +202,8 @@ class GangSearch:
         if isinstance(taken, Status):
             return False
         self._reserved.append((profile, taken))
+        if self._domains is not None:
+            self._domains.took(group_key(pod), slot)
         return True
 
     def undo(self, mark: int = 0) -> None:
@@ -193,6 +211,8 @@ class GangSearch:
         while len(self._reserved) > mark:
             profile, item = self._reserved.pop()
             forget_member(self._cycle, profile, item)
+            if self._domains is not None:
+                self._domains.left(group_key(item.cycle.pod))
 
 
 # Domains with enough room in which a gang is tried.
