@@ -19,11 +19,13 @@ from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import ApiError, KubeconfigError
 from scheduler_core.kube.http.session import Limits
+from scheduler_core.kube.server_version import server_version
 from scheduler_core.kube.watch.reflector import Reflector, level_of
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.admission_webhooks import WebhookEndpoint
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import EXEMPT_LABEL, GANG_AUTO, GANG_LABEL
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.pods.use import parse_pod_use
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME
 from webhook.certs.registration import register
@@ -198,14 +200,20 @@ class RunningWebhook:
         client, target = connect(self._options.overrides)
         brief = BoundedSession(target.endpoint, target.credentials, limits=LIVE)
         with closing(client.session), closing(brief):
-            client.call("GET", "/version", retry_budget=0.0)
-            direct, cache, settings = Client(brief), self._cache, self._options.review_settings
-            watches = PodWatches(partial(self._pod_watch, client))
+            version = server_version(Client(client.session, retry_budget=0.0))
+            direct, cache, rule = Client(brief), self._cache, ResizeRule.of(version)
+            settings = replace(self._options.review_settings, resize_rule=rule)
+            watches = PodWatches(partial(self._pod_watch, client, rule))
             reservations = ReservationStore(
-                LedgerClient(direct), cache.reservations, watches, cache.natives, self._options.times
+                LedgerClient(direct, rule=rule),
+                cache.reservations,
+                watches,
+                cache.natives,
+                self._options.times,
             )
-            owners, reads = OwnerCache(direct), ClientReads(direct, topologies=settings.topology_namespaces)
-            charges = self._charge_store(direct, watches, reads)
+            owners = OwnerCache(direct)
+            reads = ClientReads(direct, topologies=settings.topology_namespaces, rule=rule)
+            charges = self._charge_store(direct, watches, reads, rule)
             gangs = self._gang_parts(client, direct, owners)
             dispatcher = ReviewDispatcher(
                 cache, settings, reads, reservations, owners, charges, gangs.reviews
@@ -333,14 +341,16 @@ class RunningWebhook:
     def _trouble_with_certificates(error: Exception) -> None:
         log.log(level_of(error), "watch of the certificates and configurations: %s", error)
 
-    def _charge_store(self, direct: Client, watches: PodWatches, reads: ClientReads) -> ChargeStore:
+    def _charge_store(
+        self, direct: Client, watches: PodWatches, reads: ClientReads, rule: ResizeRule
+    ) -> ChargeStore:
         """The store that charges ElasticQuotas for pods of other schedulers and for resizes."""
 
         def fresh(namespace: str) -> QuotaStanding | None:
             return self._cache.standing(namespace, reads.quotas(namespace).quotas)
 
         return ChargeStore(
-            LedgerClient(direct, ELASTIC_NAME),
+            LedgerClient(direct, ELASTIC_NAME, rule),
             self._cache.charges,
             watches,
             QuotaStandings(self._cache.standing, fresh),
@@ -348,8 +358,10 @@ class RunningWebhook:
             self._options.times,
         )
 
-    def _pod_watch(self, client: Client, namespace: str, sink: Callable[[Event], None]) -> Reflector:
-        return self._reflector(client, PODS, parse_pod_use, sink, namespace)
+    def _pod_watch(
+        self, client: Client, rule: ResizeRule, namespace: str, sink: Callable[[Event], None]
+    ) -> Reflector:
+        return self._reflector(client, PODS, partial(parse_pod_use, rule=rule), sink, namespace)
 
     def _reflector(
         self,

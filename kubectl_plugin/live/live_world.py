@@ -16,6 +16,7 @@ from kubectl_plugin.live.lists import KindList, ServedClient, missing, read_list
 from scheduler_core.answers.worlds import World
 from scheduler_core.engine.profile_settings import wants_composites
 from scheduler_core.errors import ModelError
+from scheduler_core.kube.server_version import resize_rule
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, NODES, PODS
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_group import QuotaGroup
@@ -58,7 +59,7 @@ def read_world(
     effective = config_of_file(config) if config else config_of_cluster(client)
     if not effective.source:
         note(BUILT_IN)
-    simulation = Simulation(effective.config, time.time())
+    simulation = Simulation(effective.config, time.time(), resize_rule(client))
     lists = read_lists(client, namespace, composites=wants_composites(simulation.scheduler.profiles))
     return world_of_lists(simulation, lists, effective)
 

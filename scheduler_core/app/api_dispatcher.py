@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+import msgspec
+
 from scheduler_core.app.extenders.chain import ExtenderChain
 from scheduler_core.app.extenders.http_extender import ExtenderError
 from scheduler_core.app.failures.event_aggregator import EventAggregator, pod_reference
@@ -53,7 +55,7 @@ class ApiDispatcher:
 
     `accepted` has (time, decision) of the bindings that the API server accepted, the oldest first, until the
     loop takes them. `waiting` returns the newest form of a pod that waits, by uid; `home` returns the object
-    of aggregated events about a pod.
+    of aggregated events about a pod; `parse` reads a pod.
     """
 
     def __init__(
@@ -69,9 +71,11 @@ class ApiDispatcher:
         waiting: Callable[[str], Pod | None],
         home: Callable[[Pod], ObjectReference | None] = lambda pod: None,
         extenders: ExtenderChain | None = None,
+        parse: Callable[[bytes | msgspec.Raw], Pod] = parse_pod,
     ) -> None:
         self.accepted: deque[tuple[float, Placed]] = deque()
         self._client = client
+        self._parse = parse
         self._writer = writer
         self._recorder = recorder
         self._report = report
@@ -252,7 +256,7 @@ class ApiDispatcher:
         delay = 0.1
         while not self._stopping.is_set():
             try:
-                return True, parse_pod(self._client.get(PODS, pod.namespace, pod.name))
+                return True, self._parse(self._client.get(PODS, pod.namespace, pod.name))
             except NotFound:
                 return True, None
             except ModelError as error:

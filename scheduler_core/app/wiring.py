@@ -56,8 +56,9 @@ from scheduler_core.logs import fields
 from scheduler_core.model.config_map import parse_config_map
 from scheduler_core.model.kinds import CONFIG_MAPS, PODS, Resource
 from scheduler_core.model.names import DEFAULT_SCHEDULER
-from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.pod_reader import PodReader, RawSpecPod
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.watched import COMPOSITES, OPTIONAL, WATCHED, Parse
 from scheduler_core.plugins.extenders import Extenders
 from scheduler_core.state.cluster import ClusterState
@@ -77,7 +78,7 @@ class RunningScheduler:
     """A scheduler for one API server: `start` watches, `lead` schedules, `stop_deciding` and `close` end
     both.
 
-    `may_write` tells whether this process leads now.
+    `may_write` tells whether this process leads now. `rule` is that of the server's version.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class RunningScheduler:
         plugins: Plugins | None = None,
         manage_node_metrics: bool = False,
         report_node_metrics: bool = False,
+        rule: ResizeRule = ResizeRule.LARGEST_SUM,
     ) -> None:
         plugins = plugins or load_plugins()
         beside = Extenders(config.extenders) if config.extenders else None
@@ -123,6 +125,7 @@ class RunningScheduler:
         self._watchdog = Watchdog(self.loop.heartbeat)
         self.metrics.oldest_event.set_function(self.loop.lag.age)
         watching = Client(client.session)
+        pods = PodReader(tell=self._read_in_part, rule=rule)
         self.node_texts = RawNodes(watching) if _want_nodes(config) else None
         self.dispatcher = ApiDispatcher(
             client,
@@ -133,11 +136,12 @@ class RunningScheduler:
             self.metrics,
             wall,
             waiting=scheduler.queue.get,
+            parse=pods.parse,
             home=partial(aggregation_object, scheduler.state),
             extenders=self._extender_calls(config, client) if config.extenders else None,
         )
         record, submit = self.recorder.record, self.dispatcher.submit_write
-        read = partial(_read_pod, pods := PodReader(tell=self._read_in_part))
+        read = partial(_read_pod, pods)
         self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, read)
         self.reflectors = self._reflectors(watching, pods, history_namespace)
         self.reporter = (
@@ -305,7 +309,7 @@ def report_part(obj: Pod | Selecting, count: Callable[[str], None]) -> None:
 
 def _read_pod(pods: PodReader, read: ReadObject) -> Pod:
     if read.wire is None:
-        return parse_pod(read.raw())
+        return pods.parse(read.raw())
     return pods.make(read.wire, read.raw)
 
 

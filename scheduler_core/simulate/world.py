@@ -38,6 +38,7 @@ from scheduler_core.model import names
 from scheduler_core.model.kinds import EVENTS, PODS, Resource
 from scheduler_core.model.pods.pod import Pod, parse_pod
 from scheduler_core.model.pods.pod_reader import PodReader
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.writes import Create, Evict, Patch, Write
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.groups import TickClock
@@ -66,12 +67,19 @@ class Simulation:
     `copy` gives a second cluster with the same objects, to compare what would happen. docs/python.md has
     examples.
 
-    Jobs and other workloads make no pods: create the pods. `now` is in seconds since the epoch. Raises
-    ConfigError if a plugin's arguments name a solver that does not exist.
+    Jobs and other workloads make no pods: create the pods. `now` is in seconds since the epoch. `rule` says
+    what resized pods count for, by the version of the server that the objects are of. Raises ConfigError if a
+    plugin's arguments name a solver that does not exist.
     """
 
-    def __init__(self, config: SchedulerConfiguration | None = None, now: float = START) -> None:
+    def __init__(
+        self,
+        config: SchedulerConfiguration | None = None,
+        now: float = START,
+        rule: ResizeRule = ResizeRule.LARGEST_SUM,
+    ) -> None:
         self.now = now
+        self.rule = rule
         self.config = muster_config() if config is None else config
         self.objects = Objects(lambda: self.now)
         self.state = ClusterState()
@@ -109,7 +117,7 @@ class Simulation:
 
     def copy(self, config: SchedulerConfiguration | None = None) -> Simulation:
         """A second cluster with the same objects and time, whose scheduler knows nothing else."""
-        twin = type(self)(self.config if config is None else config, self.now)
+        twin = type(self)(self.config if config is None else config, self.now, self.rule)
         twin.objects = self.objects.copy(lambda: twin.now)
         twin.known = dict(self.known)
         pods = []
@@ -137,7 +145,7 @@ class Simulation:
         skipped: list[ModelError] = []
         found: list[Any] = []
         parse = parser_of({"kind": resource.kind, "apiVersion": resource.api_version})
-        read = PodReader().read if parse is parse_pod else parse
+        read = PodReader(rule=self.rule).read if parse is parse_pod else parse
         adopt, known = self.objects.adopt, self.known
         for raw in raws:
             unread = Unread(raw, resource.kind, resource.api_version)
@@ -211,7 +219,7 @@ class Simulation:
             if obj is not None:
                 self.scheduler.remove(obj, self.now)
             return
-        obj = parse(change.obj)
+        obj = parse_pod(change.obj, self.rule) if parse is parse_pod else parse(change.obj)
         self.known[change.key] = obj
         self.scheduler.put(obj, self.now)
 

@@ -178,6 +178,13 @@ ROWS: Final = (
     ),
     Row(
         names.DEFAULT_PREEMPTION,
+        "less important pods that the required affinity of the new pod selects may stay while others go",
+        "kube-scheduler first takes all of them away, finds no neighbour then, and evicts nobody",
+        "tests/unit/framework/preemption/test_search.py",
+        key="neighbours-stay",
+    ),
+    Row(
+        names.DEFAULT_PREEMPTION,
         "says in one sentence why nobody is evicted, without a count of nodes",
         "the reasons before it have the counts",
         "tests/scenarios/beside/a-pool-that-is-too-small.yaml",
@@ -243,8 +250,9 @@ ROWS: Final = (
     ),
     Row(
         REQUESTS,
-        "while containers are resized, the largest of three sums counts: asked for, allocated, actuated",
-        "this is the rule since 1.37; the sum of the largest counts twice what moves between containers",
+        "while containers are resized, ResourceQuotas of the sandbox count the largest of three sums: asked "
+        "for, allocated, actuated",
+        "the sandbox is of 1.37; scheduler and webhook follow the version of their server",
         "tests/unit/model/pods/test_requests.py",
         since="up to 1.36",
         key="resizes-count-the-largest-sum",

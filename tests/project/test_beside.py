@@ -159,14 +159,24 @@ PACKAGES: dict[str, tuple[Difference, str, str]] = {
         "quantities-are-bounded",
     ),
     "an amount within them": (Difference("the value of a quantity", "9k", "5", "9000"), "1.37", ""),
-    "a resize beside the version before": (
-        Difference("requests of a pod as stored", {"status": {"x": 1}}, "1", "2"),
+    "a ResourceQuota of a resize beside the version before": (
+        Difference("quota of a pod as stored", {"status": {"containerStatuses": []}}, "1", "2"),
         "1.36",
         "resizes-count-the-largest-sum",
     ),
-    "a resize beside the newest version": (
-        Difference("requests of a pod as stored", {"status": {"x": 1}}, "1", "2"),
+    "a ResourceQuota of a resize beside the newest version": (
+        Difference("quota of a pod as stored", {"status": {"containerStatuses": []}}, "1", "2"),
         "1.37",
+        "",
+    ),
+    "a ResourceQuota of a pod that is not resized": (
+        Difference("quota of a pod as stored", {"status": {"phase": "Running"}}, "1", "2"),
+        "1.36",
+        "",
+    ),
+    "requests of a resize beside the version before": (
+        Difference("requests of a pod as stored", {"status": {"containerStatuses": []}}, "1", "2"),
+        "1.36",
         "",
     ),
     "two filters that have changed places": (

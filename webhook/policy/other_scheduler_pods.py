@@ -14,6 +14,7 @@ import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model.names import CHARGED_ANNOTATION
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.pods.use import PodUse, parse_pod_use, parse_proposed_use
 from scheduler_core.model.quotas.reservation_ledger import Charge
 from scheduler_core.quota.policy import Refusal
@@ -99,13 +100,19 @@ def admit_other_scheduler_pod(request: ReviewRequest, admit: Admit, mode: Foreig
     return _answer(pod, request.uid, frozenset(pod.usage), admit, mode, _HELP_OTHER_SCHEDULER)
 
 
-def admit_resize(request: ReviewRequest, admit: Admit, mode: ForeignPods) -> Verdict:
+def admit_resize(
+    request: ReviewRequest,
+    admit: Admit,
+    mode: ForeignPods,
+    rule: ResizeRule = ResizeRule.LARGEST_SUM,
+) -> Verdict:
     """The verdict on a resize: resources that rise are judged, others are allowed. Raises Undecided.
 
     The use before is what the quota counts: nothing of an earlier resize that the node reports as infeasible.
     """
     try:
-        pod, before = parse_proposed_use(request.object), parse_pod_use(request.old_object)
+        pod = parse_proposed_use(request.object, rule)
+        before = parse_pod_use(request.old_object, rule)
     except ModelError as error:
         return refuse_malformed(error)
     return _answer(pod, request.uid, risen(pod, before), admit, mode, _HELP_RESIZE)

@@ -17,6 +17,7 @@ from scheduler_core.model.names import (
     MIRROR_ANNOTATION,
     SCHEDULE_LABEL,
 )
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.pods.use import parse_proposed_use
 from scheduler_core.model.quotas.reservation_ledger import Charge
 from scheduler_core.quota.reservations.limits import ReservationRefusal
@@ -126,10 +127,12 @@ def _priority_patch(spec: PodSpec, priority_class: str) -> tuple[Mapping[str, An
     return (*gone, {"op": "add", "path": "/spec/priorityClassName", "value": priority_class})
 
 
-def admit_beside_reservations(raw: msgspec.Raw, admit: Admit) -> Verdict:
+def admit_beside_reservations(
+    raw: msgspec.Raw, admit: Admit, rule: ResizeRule = ResizeRule.LARGEST_SUM
+) -> Verdict:
     """The verdict on a new or resized pod of a namespace with reservations. Raises Undecided."""
     try:
-        pod = parse_proposed_use(raw)
+        pod = parse_proposed_use(raw, rule)
     except TooLarge as error:
         return refuse_malformed(error)
     except ModelError:

@@ -31,6 +31,7 @@ from scheduler_core.model.names import (
     TOPOLOGY_NAMESPACE,
 )
 from scheduler_core.model.namespace import Namespace
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.quotas.elastic_quota import KIND as ELASTIC_QUOTA
 from scheduler_core.model.quotas.reservation_ledger import Hold
 from scheduler_core.model.quotas.resource_quota import KIND as RESOURCE_QUOTA
@@ -98,7 +99,8 @@ class Settings:
 
     `other_schedulers`: further schedulerNames of Muster. `exempt_users`: users whose pods of other schedulers
     are not judged. `known_callers`: reviews come only from clients that showed a certificate.
-    `topology_namespaces`: where the profiles of the schedulers have their topologies.
+    `topology_namespaces`: where the profiles of the schedulers have their topologies. `resize_rule`: that of
+    the server's version.
     """
 
     scheduler_name: str = MUSTER_SCHEDULER
@@ -109,6 +111,7 @@ class Settings:
     exempt_users: frozenset[str] = frozenset()
     known_callers: bool = False
     topology_namespaces: frozenset[str] = frozenset({TOPOLOGY_NAMESPACE})
+    resize_rule: ResizeRule = ResizeRule.LARGEST_SUM
 
     @property
     def ours(self) -> frozenset[str]:
@@ -310,7 +313,7 @@ class ReviewDispatcher:
             return verdict
         charge = partial(store.charge, namespace, dry_run=bool(request.dry_run))
         try:
-            held = admit_beside_reservations(request.object, charge)
+            held = admit_beside_reservations(request.object, charge, self.settings.resize_rule)
         except Undecided as error:
             return refuse_for_now(f"Pod {namespace}/{request.name or ''}: {error}")
         return verdict if held.allowed else held
@@ -326,8 +329,9 @@ class ReviewDispatcher:
         namespace = request.namespace or ""
         admit = partial(charges.charge, namespace, dry_run=bool(request.dry_run))
         try:
-            judge = admit_other_scheduler_pod if other_scheduler else admit_resize
-            return judge(request, admit, self.settings.foreign_pods)
+            if other_scheduler:
+                return admit_other_scheduler_pod(request, admit, self.settings.foreign_pods)
+            return admit_resize(request, admit, self.settings.foreign_pods, self.settings.resize_rule)
         except Undecided as error:
             return refuse_for_now(f"Pod {namespace}/{request.name or ''}: {error}", "max")
 

@@ -31,6 +31,7 @@ from scheduler_core.model.kinds import (
 )
 from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL, TOPOLOGY_NAMESPACE
 from scheduler_core.model.namespace import Namespace, parse_namespace
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.pods.use import PodUse, parse_pod_use
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.quotas.quota_flavor import QuotaFlavor, parse_quota_flavor
@@ -124,6 +125,7 @@ class ClientReads:
     """ApiReads by a client whose time limit must be well below the webhooks' `timeoutSeconds`.
 
     Invalid objects are left out, as in the watches. `topologies`: the namespaces whose topologies are read.
+    `rule`: what resized pods count for.
     """
 
     def __init__(
@@ -131,8 +133,10 @@ class ClientReads:
         client: Client,
         wall: Callable[[], float] = time.time,
         topologies: Collection[str] = (TOPOLOGY_NAMESPACE,),
+        rule: ResizeRule = ResizeRule.LARGEST_SUM,
     ) -> None:
         self._client = client
+        self._rule = rule
         self._wall = wall
         self._topologies = sorted(topologies)
         self._large = threading.BoundedSemaphore(MOST_LARGE_LISTS)
@@ -222,7 +226,7 @@ class ClientReads:
     def members(self, ref: GroupRef) -> tuple[PodUse, ...]:
         """The pods of a group of any dialect. Raises ApiError."""
         with self._bounded():
-            return members_of(self._client, ref)
+            return members_of(self._client, ref, self._rule)
 
     def template(self, gang: Gang) -> PodExamples:
         """The pod templates of the controller of a group's Workload. Raises ApiError."""
@@ -236,12 +240,12 @@ class ClientReads:
     def groups(self, namespace: str) -> tuple[GroupWithPods, ...]:
         """The groups of a namespace with their pods. Raises ApiError."""
         with self._bounded():
-            return groups_with_pods(self._client, namespace)
+            return groups_with_pods(self._client, namespace, self._rule)
 
     def requested(self, namespace: str) -> ResourceList:
         """What the pods of a namespace request that have not ended. Raises ApiError."""
         with self._bounded():
-            _, pods = listed(self._client, PODS, namespace, parse_pod_use)
+            _, pods = listed(self._client, PODS, namespace, partial(parse_pod_use, rule=self._rule))
         total: dict[str, int] = {}
         for pod in pods:
             if not pod.finished:

@@ -27,7 +27,7 @@ from scheduler_core.model.kinds import (
 from scheduler_core.model.meta import MAX_NAME, ApiObject, decode
 from scheduler_core.model.names import PODS as COUNT
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL
-from scheduler_core.model.pods.requests import PodResourcesWire, effective_requests
+from scheduler_core.model.pods.requests import PodResourcesWire, ResizeRule, effective_requests
 from scheduler_core.model.pods.use import PodUse, parse_pod_use
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.group_need import least
@@ -68,18 +68,18 @@ class MemberUse(NamedTuple):
     use: PodUse
 
 
-def parse_member(raw: Any) -> MemberUse:
+def parse_member(raw: Any, rule: ResizeRule = ResizeRule.LARGEST_SUM) -> MemberUse:
     """Read a pod and the group that it names, in any dialect. Raises ModelError."""
-    use, pod = parse_pod_use(raw), decode(raw, NewPod, PODS.kind)
+    use, pod = parse_pod_use(raw, rule), decode(raw, NewPod, PODS.kind)
     named = naming(pod.annotations, pod.metadata.labels or {}, pod.native_group)
     if named is None or len(named.group) > MAX_NAME:
         return MemberUse("", use)
     return MemberUse(GroupRef(named.dialect, use.namespace, named.group).key, use)
 
 
-def members_of(client: Client, ref: GroupRef) -> tuple[PodUse, ...]:
+def members_of(client: Client, ref: GroupRef, rule: ResizeRule) -> tuple[PodUse, ...]:
     """The pods of a group. Raises ApiError."""
-    _, pods = listed(client, PODS, ref.namespace, parse_member)
+    _, pods = listed(client, PODS, ref.namespace, partial(parse_member, rule=rule))
     return tuple(pod.use for pod in pods if pod.group == ref.key)
 
 
@@ -92,9 +92,9 @@ def group_named(client: Client, ref: GroupRef) -> Gang | None:
     return next((gang for gang in known if gang.ref == ref), None)
 
 
-def groups_with_pods(client: Client, namespace: str) -> tuple[GroupWithPods, ...]:
+def groups_with_pods(client: Client, namespace: str, rule: ResizeRule) -> tuple[GroupWithPods, ...]:
     """The groups of a namespace with their pods. Raises ApiError."""
-    _, pods = listed(client, PODS, namespace, parse_member)
+    _, pods = listed(client, PODS, namespace, partial(parse_member, rule=rule))
     usages: dict[str, list[ResourceList]] = {}
     for pod in pods:
         if pod.group and not pod.use.finished:

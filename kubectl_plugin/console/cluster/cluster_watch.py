@@ -17,6 +17,7 @@ from kubectl_plugin.live.configuration import config_of_cluster, config_of_file,
 from scheduler_core.engine.profile_settings import wants_composites
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
+from scheduler_core.kube.server_version import resize_rule
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.printable import visible
 
@@ -34,7 +35,7 @@ class ClusterWatch:
         # The scheduler keeps its history where it keeps its lease.
         self.history_namespace = effective.config.leader_election.resource_namespace
         self._topologies = topology_namespaces(effective.config)
-        self.cluster = LiveCluster(effective.config, time.time())
+        self.cluster = LiveCluster(effective.config, time.time(), resize_rule(client))
         self.feeds: list[Feed] = []
         # The feeds by the plural name of their kind.
         self._of: dict[str, list[Feed]] = {}
@@ -46,7 +47,13 @@ class ClusterWatch:
     def start(self) -> None:
         """Begin to watch. Raises the ApiError tree where the server cannot be asked for the first list."""
         composites = wants_composites(self.cluster.simulation.scheduler.profiles)
-        self.feeds = feeds(self.client, self.namespace, composites=composites, topologies=self._topologies)
+        self.feeds = feeds(
+            self.client,
+            self.namespace,
+            composites=composites,
+            topologies=self._topologies,
+            rule=self.cluster.simulation.rule,
+        )
         for feed in self.feeds:
             self._of.setdefault(feed.resource.plural, []).append(feed)
         self.cluster.view.unread = unread_limits(self.lists)

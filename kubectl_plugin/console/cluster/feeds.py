@@ -29,6 +29,7 @@ from scheduler_core.model.kinds import (
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL, SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.pod_reader import PodReader
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.quotas.resource_quota import parse_resource_quota
 from scheduler_core.model.watched import COMPOSITES, WATCHED
 from scheduler_core.simulate.objects import StoredObject, Unread
@@ -65,14 +66,20 @@ class Feed(msgspec.Struct, frozen=True):
 
 
 def feeds(
-    client: ListClient, namespace: str, *, composites: bool, topologies: Container[str] | None = None
+    client: ListClient,
+    namespace: str,
+    *,
+    composites: bool,
+    topologies: Container[str] | None = None,
+    rule: ResizeRule = ResizeRule.LARGEST_SUM,
 ) -> list[Feed]:
     """The feeds of all kinds, each as wide as the user may list it: the cluster, else `namespace`.
 
-    `topologies`: see `wanted_feeds`. A kind that the server does not serve may come later, and has a feed.
+    `topologies`, `rule`: see `wanted_feeds`. A kind that the server does not serve may come later, and has a
+    feed.
     Raises the ApiError tree.
     """
-    wanted = list(wanted_feeds(composites=composites, topologies=topologies))
+    wanted = list(wanted_feeds(composites=composites, topologies=topologies, rule=rule))
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(lambda feed: _widest(client, feed, namespace), wanted))
 
@@ -100,17 +107,22 @@ def unread_limits(lists: Callable[[str], bool]) -> frozenset[str]:
     )
 
 
-def wanted_feeds(*, composites: bool, topologies: Container[str] | None = None) -> Iterator[Feed]:
+def wanted_feeds(
+    *,
+    composites: bool,
+    topologies: Container[str] | None = None,
+    rule: ResizeRule = ResizeRule.LARGEST_SUM,
+) -> Iterator[Feed]:
     """The feeds of all kinds in the whole cluster. `composites`: CompositePodGroups, too.
 
-    `topologies`: the namespaces whose topologies are read, None for all.
+    `topologies`: the namespaces whose topologies are read, None for all. `rule`: what resized pods count for.
     """
     for resource, parse in (*WATCHED, *([COMPOSITES] if composites else [])):
         if resource == CONFIG_MAPS:
             for label in (SAKKARA_GROUP_LABEL, SAKKARA_TOPOLOGY_LABEL):
                 yield Feed(label, resource, _config_maps(topologies), ListScope(labels=label))
         elif resource == PODS:
-            yield Feed(PODS.plural, PODS, _pods(), ListScope())
+            yield Feed(PODS.plural, PODS, _pods(rule), ListScope())
         else:
             yield Feed(kind_name(resource), resource, _read(resource, parse), ListScope())
     for resource in BESIDE:
@@ -153,8 +165,8 @@ def _config_maps(topologies: Container[str] | None) -> Callable[..., Seen]:
     return lambda raw: Seen(*read_config_map(raw, topologies))
 
 
-def _pods() -> Callable[..., Seen]:
-    reader, packer = PodReader(), ObjectPacker(PODS.kind, PODS.api_version)
+def _pods(rule: ResizeRule) -> Callable[..., Seen]:
+    reader, packer = PodReader(rule=rule), ObjectPacker(PODS.kind, PODS.api_version)
 
     def read(raw: msgspec.Raw) -> Seen:
         pod: Pod = reader.read(raw)

@@ -24,6 +24,7 @@ from scheduler_core.model.kinds import CONFIG_MAPS, NAMESPACES, PODS, Resource
 from scheduler_core.model.node import Node
 from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup
@@ -46,13 +47,15 @@ class LiveCluster:
     only, and runs in a process of its own (`questions`). `view` has the figures of `elasticquota get`.
     """
 
-    def __init__(self, config: SchedulerConfiguration, now: float) -> None:
+    def __init__(
+        self, config: SchedulerConfiguration, now: float, rule: ResizeRule = ResizeRule.LARGEST_SUM
+    ) -> None:
         self.lock = threading.RLock()
         self.version = 0
         # Changes by kind: its plural name.
         self.changes: Counter[str] = Counter()
         self.view = ClusterView()
-        self.simulation = Simulation(config, now)
+        self.simulation = Simulation(config, now, rule)
         self.quotas: dict[str, ElasticQuota] = {}
         self.finished: dict[str, FinishedPod] = {}
         self.jobs: dict[str, JobTimes] = {}

@@ -113,7 +113,7 @@ def alone(base: Simulation, subject: Subject) -> RunTrial | None:
     pods = members_of(base, subject)
     if not pods or any(looks_around(pod) for pod in pods):
         return None
-    empty = Simulation(base.config, base.now)
+    empty = Simulation(base.config, base.now, base.rule)
     empty.objects = base.objects.copy(lambda: empty.now)
     for key, obj in base.known.items():
         if isinstance(obj, Pod) and not (obj.key in own or _stays(obj)):

@@ -43,6 +43,7 @@ from scheduler_core.model.pods.limits import (
 )
 from scheduler_core.model.pods.requests import (
     PodResourcesWire,
+    ResizeRule,
     ResizeStatusWire,
     effective_limits,
     effective_requests,
@@ -231,7 +232,7 @@ def _initialized(status: PodStatusWire) -> float | None:
     return epoch(found.last_transition_time) if found is not None and found.status == "True" else None
 
 
-def _pod_from(wire: _PodWire) -> Pod:
+def _pod_from(wire: _PodWire, rule: ResizeRule) -> Pod:
     """The typed pod of a decoded object. Raises ModelError with the path of what is malformed.
 
     One with more terms or values than are read is an error while it waits. With a node it counts, without
@@ -243,10 +244,10 @@ def _pod_from(wire: _PodWire) -> Pod:
         problem = f"has {named} resources, at most {MOST_READ} are read"
         if not wire.spec.node_name:
             raise TooLarge("spec", problem)
-        pod = _as_written(msgspec.structs.replace(wire, spec=with_few_resources(wire.spec)))
+        pod = _as_written(msgspec.structs.replace(wire, spec=with_few_resources(wire.spec)), rule)
         pod = msgspec.structs.replace(pod, left_out=f"Pod {pod.key}: spec: {problem}")
     else:
-        pod = _as_written(wire)
+        pod = _as_written(wire, rule)
     others = len(pod.labels) + len(pod.annotations) + len(pod.tolerations) + len(pod.gates)
     others += len(pod.host_ports) + len(pod.volumes) + len(pod.requests) + len(pod.limits)
     values = 0
@@ -322,11 +323,11 @@ _PARTS: Final = (
 )
 
 
-def _as_written(wire: _PodWire) -> Pod:
+def _as_written(wire: _PodWire, rule: ResizeRule) -> Pod:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     labels = meta.labels or _NO_LABELS
     affinity = spec.affinity or AffinityWire()
-    requests = effective_requests(spec, status)
+    requests = effective_requests(spec, status, rule=rule)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     return Pod(
         namespace=meta.namespace or "default",
@@ -351,7 +352,7 @@ def _as_written(wire: _PodWire) -> Pod:
         scheduled_condition=find(status.conditions, names.POD_SCHEDULED),
         initialized_time=_initialized(status),
         requests=requests,
-        nonzero=nonzero_requests(spec, status, requests),
+        nonzero=nonzero_requests(spec, status, requests, rule),
         limits=effective_limits(spec),
         best_effort=is_best_effort(spec),
         node_selector=tuple(sorted((spec.node_selector or {}).items())),
@@ -377,6 +378,9 @@ def _as_written(wire: _PodWire) -> Pod:
     )
 
 
-def parse_pod(raw: Raw) -> Pod:
-    """Read a pod from JSON bytes or a dict. Raises ModelError naming the pod and the field."""
-    return parse(raw, _PodWire, PODS, _pod_from)
+def parse_pod(raw: Raw, rule: ResizeRule = ResizeRule.LARGEST_SUM) -> Pod:
+    """Read a pod from JSON bytes or a dict; `rule` is that of the server's version.
+
+    Raises ModelError naming the pod and the field.
+    """
+    return parse(raw, _PodWire, PODS, lambda wire: _pod_from(wire, rule))

@@ -7,6 +7,7 @@ spec. For such pods only metadata and status are read, and everything derived fr
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ from scheduler_core.model.kinds import PODS
 from scheduler_core.model.meta import ApiObject
 from scheduler_core.model.pods.limits import FEW_ENTRIES, MOST_LABELS, foreign_terms, kept_annotations
 from scheduler_core.model.pods.pod import Pod, PodStatusWire, parse_pod, preempted_for, without_terms
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.timestamps import epoch
 
 
@@ -66,10 +68,17 @@ class PodReader:
     Stores the pod and the hash of its spec per uid until `forget`, and one pod for each of the newest
     `templates` specs, fewer where they are large. Pods of a namespace that together name more values, or have
     more terms about pods of other namespaces, than are read (`KeptValues`) are like pods with too many terms.
-    `tell` gets each pod that is read in part, once.
+    `tell` gets each pod that is read in part, once. `rule` is that of the server's version; `parse` reads one
+    pod by it, as `parse_pod` does.
     """
 
-    def __init__(self, templates: int = 1000, tell: Callable[[Pod], None] = lambda pod: None) -> None:
+    def __init__(
+        self,
+        templates: int = 1000,
+        tell: Callable[[Pod], None] = lambda pod: None,
+        rule: ResizeRule = ResizeRule.LARGEST_SUM,
+    ) -> None:
+        self.parse: Callable[[bytes | msgspec.Raw], Pod] = partial(parse_pod, rule=rule)
         self._known: dict[str, _Template] = {}
         self._templates: dict[int, _Template] = {}
         self._most_templates = templates
@@ -87,14 +96,14 @@ class PodReader:
         try:
             wire = _light.decode(raw)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return parse_pod(raw)  # finds the same fault, and names it
+            return self.parse(raw)  # finds the same fault, and names it
         return self.make(wire, lambda: raw)
 
     def make(self, wire: RawSpecPod, raw: Callable[[], bytes | msgspec.Raw]) -> Pod:
         """The pod of a decoded object, of which `raw` gives the JSON. Raises ModelError."""
         uid = wire.metadata.uid
         if not uid:
-            return parse_pod(raw())
+            return self.parse(raw())
         spec, node = _without_node(bytes(wire.spec))
         mark = hash(_without_token(spec))
         if wire.status.changes_requests:
@@ -109,7 +118,7 @@ class PodReader:
             like = self._templates.get(mark)
         pod = _renewed(like, wire, node) if like is not None else None
         if pod is None or like is None:
-            pod = self._within_namespace(parse_pod(raw()), mark)
+            pod = self._within_namespace(self.parse(raw()), mark)
             like = self._remember(mark, pod, spec)
         else:
             if pod.values > MANY_VALUES or _foreign(pod):

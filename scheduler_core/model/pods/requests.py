@@ -8,6 +8,7 @@ the larger of both is taken; pod-level requests replace the sum per resource; ov
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -30,6 +31,23 @@ NONZERO_DEFAULTS: Final = {names.CPU: 100, names.MEMORY: 200 * 1024 * 1024}
 
 _NO_REQUESTS: Final[dict[str, int]] = {}
 _COMPUTE: Final = (names.CPU, names.MEMORY)
+
+
+class ResizeRule(Enum):
+    """What a pod counts for while its containers are resized: asked for, allocated or actuated.
+
+    It follows the version of the server, as kube-scheduler and ResourceQuotas of that version do.
+    """
+
+    # The largest of the three sums over all containers: since 1.37.
+    LARGEST_SUM = "the largest sum"
+    # The sum of what is largest for each container: up to 1.36.
+    SUM_OF_LARGEST = "the sum of the largest"
+
+    @classmethod
+    def of(cls, version: tuple[int, int] | None) -> ResizeRule:
+        """The rule of a server of a major and minor version; the newest for one that is not known."""
+        return cls.SUM_OF_LARGEST if version is not None and version < (1, 37) else cls.LARGEST_SUM
 
 
 class ResourcesWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -235,6 +253,17 @@ def _amounts(
     return _Amounts(asked, given, real)
 
 
+def _one_alone(
+    asked: Mapping[str, int], found: ContainerStatusWire, path: str, *, infeasible: bool
+) -> Mapping[str, int]:
+    """The largest for one container; up to 1.36, what is not actuated is not read as allocated either."""
+    if found.resources is None:
+        return asked
+    allocated = parse_resource_list(found.allocated_resources, f"{path}.allocatedResources")
+    actuated = parse_resource_list(found.resources.requests, f"{path}.resources.requests")
+    return _largest(_Amounts(asked, allocated, actuated), infeasible=infeasible)
+
+
 def _largest(amounts: _Amounts, *, infeasible: bool) -> dict[str, int]:
     """The largest of the three; a resize that the node can never give asks for nothing more."""
     held = maximum(amounts.allocated, amounts.actuated)
@@ -277,28 +306,37 @@ def effective_requests(
     status: ResizeStatusWire | None = None,
     *,
     missing: ResourceList | None = None,
+    rule: ResizeRule = ResizeRule.LARGEST_SUM,
 ) -> dict[str, int]:
     """Requests of a whole pod: exact integers, CPU in milli. `pods` is not in it (one pod is one pod).
 
-    During an in-place resize, of which `status` tells, the largest of three sums counts: of what is asked
-    for, allocated and actuated; only of the last two if the resize is infeasible (kube-scheduler and
-    ResourceQuota since 1.37). `missing` gives values for containers that request none of a resource
-    (scoring). Raises ModelError with the path of a malformed quantity.
+    During an in-place resize, of which `status` tells, the largest of what is asked for, allocated and
+    actuated counts, by the `rule` of the server's version; only of the last two if the resize is infeasible.
+    `missing` gives values for containers that request none of a resource (scoring). Raises ModelError with
+    the path of a malformed quantity.
     """
     statuses, infeasible = _NO_STATUSES, False
     if status is not None and status.changes_requests:
         statuses, infeasible = status.reporting, status.infeasible
 
-    def one(wire: ContainerWire, path: str) -> _Amounts:
+    each = rule is ResizeRule.SUM_OF_LARGEST
+
+    def one(wire: ContainerWire, path: str, *, ends: bool = False) -> _Amounts:
         asked = _requests(wire.resources, path)
         found = statuses.get(wire.name)
-        if found is None:
+        # Up to 1.36 what ends before the pod runs counts as it is written.
+        if found is None or (each and ends):
             return _unchanged(asked)
         inside = f"status[{wire.name}]"
+        if each:
+            return _unchanged(_one_alone(asked, found, inside, infeasible=infeasible))
         return _amounts(asked, found.allocated_resources, found.resources, inside, infeasible=infeasible)
 
     containers = [one(c, f"spec.containers[{i}]") for i, c in enumerate(spec.containers or ())]
-    init = [one(c, f"spec.initContainers[{i}]") for i, c in enumerate(spec.init_containers or ())]
+    init = [
+        one(c, f"spec.initContainers[{i}]", ends=c.restart_policy != "Always")
+        for i, c in enumerate(spec.init_containers or ())
+    ]
 
     def summed(which: int) -> dict[str, int]:
         parts = [[one[which] for one in those] for those in (containers, init)]
@@ -317,7 +355,10 @@ def effective_requests(
 
 
 def nonzero_requests(
-    spec: PodResourcesWire, status: ResizeStatusWire, requests: ResourceList
+    spec: PodResourcesWire,
+    status: ResizeStatusWire,
+    requests: ResourceList,
+    rule: ResizeRule = ResizeRule.LARGEST_SUM,
 ) -> tuple[int, int]:
     """What kube-scheduler scores a pod with: cpu and memory with NONZERO_DEFAULTS, `requests` effective.
 
@@ -328,10 +369,10 @@ def nonzero_requests(
     if spec.resources is not None and (spec.resources.requests or spec.resources.limits):
         missing = {name: value for name, value in NONZERO_DEFAULTS.items() if name not in requests}
         if missing:
-            found = effective_requests(spec, status, missing=missing)
+            found = effective_requests(spec, status, missing=missing, rule=rule)
     # What a kubelet reports need not name what the containers name.
     elif status.changes_requests or not all(_names_compute(container.resources) for container in containers):
-        found = effective_requests(spec, status, missing=NONZERO_DEFAULTS)
+        found = effective_requests(spec, status, missing=NONZERO_DEFAULTS, rule=rule)
     return found.get(names.CPU, 0), found.get(names.MEMORY, 0)
 
 

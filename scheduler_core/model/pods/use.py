@@ -19,6 +19,7 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.requests import (
     ContainerStatusWire,
     PodResourcesWire,
+    ResizeRule,
     ResizeStatusWire,
     effective_requests,
     is_best_effort,
@@ -80,36 +81,37 @@ class PodUse(msgspec.Struct, frozen=True):
         return self.phase == names.SUCCEEDED
 
 
-def parse_pod_use(raw: Raw) -> PodUse:
-    """Read a pod from JSON bytes or a dict. Raises ModelError naming the pod and the field.
+def parse_pod_use(raw: Raw, rule: ResizeRule = ResizeRule.LARGEST_SUM) -> PodUse:
+    """Read a pod from JSON bytes or a dict; `rule` is that of the server's version.
 
-    Of more resources than a pod can use, the first ones count: many such pods are kept.
+    Of more resources than a pod can use, the first ones count: many such pods are kept. Raises ModelError
+    naming the pod and the field.
     """
-    return parse(raw, _PodWire, PODS, _stored)
+    return parse(raw, _PodWire, PODS, lambda wire: _stored(wire, rule))
 
 
-def parse_proposed_use(raw: Raw) -> PodUse:
+def parse_proposed_use(raw: Raw, rule: ResizeRule = ResizeRule.LARGEST_SUM) -> PodUse:
     """The use of a pod if the admission request with it were carried out. Raises ModelError.
 
     The status of an earlier resize (infeasible) does not apply to this one. Raises TooLarge
     for a pod that no node could run and that would take long to add up.
     """
-    return parse(raw, _PodWire, PODS, _proposed)
+    return parse(raw, _PodWire, PODS, lambda wire: _proposed(wire, rule))
 
 
-def _stored(wire: _PodWire) -> PodUse:
+def _stored(wire: _PodWire, rule: ResizeRule) -> PodUse:
     if longest_list(wire.spec) > MOST_READ:
         wire = msgspec.structs.replace(wire, spec=with_few_resources(wire.spec))
-    use = _use(wire)
+    use = _use(wire, rule)
     if len(use.usage) <= MOST_READ:
         return use
     return msgspec.structs.replace(use, usage=first_resources(use.usage))
 
 
-def _proposed(wire: _PodWire) -> PodUse:
+def _proposed(wire: _PodWire, rule: ResizeRule) -> PodUse:
     _check_size(wire.spec, wire.status)
     status = msgspec.structs.replace(wire.status, conditions=None, resize="")
-    return _use(msgspec.structs.replace(wire, status=status))
+    return _use(msgspec.structs.replace(wire, status=status), rule)
 
 
 def _check_size(spec: PodResourcesWire, status: ResizeStatusWire) -> None:
@@ -147,7 +149,7 @@ def use_of(pod: Pod) -> PodUse:
     )
 
 
-def _use(wire: _PodWire) -> PodUse:
+def _use(wire: _PodWire, rule: ResizeRule) -> PodUse:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     annotations = meta.annotations or {}
     return PodUse(
@@ -156,7 +158,7 @@ def _use(wire: _PodWire) -> PodUse:
         uid=meta.uid,
         resource_version=meta.resource_version,
         group=annotations.get(names.GROUP_NAME_ANNOTATION, "")[:LONGEST_KEPT_NAME],
-        usage={**effective_requests(spec, status), names.PODS: 1},
+        usage={**effective_requests(spec, status, rule=rule), names.PODS: 1},
         best_effort=is_best_effort(spec),
         phase=status.phase,
         started=epoch(status.start_time) or meta.created,

@@ -16,19 +16,27 @@ CHUNK: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Makes questions and compares answers; `share` of all questions are its."""
+    """Makes questions and compares the answers of a minor version; `share` of all questions are its."""
 
     name: str
     share: float
     question: Callable[[random.Random], Any]
-    compare: Callable[[Any, dict[str, Any]], list[Difference]]
+    compare: Callable[[Any, dict[str, Any], str], list[Difference]]
+
+
+Compare = Callable[[Any, dict[str, Any]], list[Difference]]
+
+
+def _alike(compare: Compare) -> Callable[[Any, dict[str, Any], str], list[Difference]]:
+    """The same comparison for all minor versions."""
+    return lambda question, answer, minor: compare(question, answer)
 
 
 SUBJECTS: Final = (
-    Subject("quantities", 0.4, quantities.question, quantities.compare),
+    Subject("quantities", 0.4, quantities.question, _alike(quantities.compare)),
     Subject("pods", 0.45, pods.question, pods.compare),
-    Subject("configurations", 0.05, configurations.question, configurations.compare),
-    Subject("rules", 0.1, rules.question, rules.compare),
+    Subject("configurations", 0.05, configurations.question, _alike(configurations.compare)),
+    Subject("rules", 0.1, rules.question, _alike(rules.compare)),
 )
 
 
@@ -39,4 +47,4 @@ def differences(subject: Subject, minor: str, count: int, seed: int) -> Iterator
         questions = [subject.question(dice) for _ in range(min(CHUNK, count - first))]
         found = answers(minor, subject.name, questions)
         for question, answer in zip(questions, found, strict=True):
-            yield from subject.compare(question, answer)
+            yield from subject.compare(question, answer, minor)

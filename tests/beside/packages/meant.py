@@ -60,8 +60,8 @@ def _plugins_have_their_newest_points(found: Difference) -> bool:
 
 
 def _resizes_count_the_largest_sum(found: Difference) -> bool:
-    """The kubelet says what containers have."""
-    return found.kind.endswith(" of a pod as stored") and bool(found.question["status"])
+    """A ResourceQuota of the sandbox, of a pod of whose containers the kubelet says what they have."""
+    return found.kind == "quota of a pod as stored" and "containerStatuses" in found.question["status"]
 
 
 def _nobody_is_asked(found: Difference) -> bool:

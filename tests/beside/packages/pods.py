@@ -10,11 +10,13 @@ from sandbox.kinds.pods import qos_class
 from scheduler_core.decoding import convert
 from scheduler_core.model.pods.requests import (
     PodResourcesWire,
+    ResizeRule,
     ResizeStatusWire,
     effective_requests,
     nonzero_requests,
 )
 from scheduler_core.model.quantity import format_resource, parse_resource
+from tests.beside.minors import resize_rule
 from tests.beside.packages.difference import Difference
 from tests.beside.rig.world import Raw
 
@@ -120,22 +122,23 @@ def _others(dice: random.Random, amounts: Raw) -> Raw:
     }
 
 
-def compare(pod: Raw, theirs: dict[str, Any]) -> list[Difference]:
+def compare(pod: Raw, theirs: dict[str, Any], minor: str) -> list[Difference]:
     """What differs for a pod as it was written, and for what an API server makes of it."""
     if "error" in theirs:
         return [Difference("a pod is refused", pod, theirs["error"], "taken")]
     # A pod that a kubelet speaks of was stored before.
-    new = [] if pod["status"] else _compared("as written", pod, pod, theirs)
-    return [*new, *_compared("as stored", pod, theirs["stored"], theirs)]
+    rule = resize_rule(minor)
+    new = [] if pod["status"] else _compared("as written", pod, pod, theirs, rule)
+    return [*new, *_compared("as stored", pod, theirs["stored"], theirs, rule)]
 
 
-def _compared(form: str, asked: Raw, pod: Raw, theirs: dict[str, Any]) -> list[Difference]:
+def _compared(form: str, asked: Raw, pod: Raw, theirs: dict[str, Any], rule: ResizeRule) -> list[Difference]:
     spec = convert(pod["spec"], PodResourcesWire)
     status = convert(pod.get("status") or {}, ResizeStatusWire)
-    requests = effective_requests(spec, status)
+    requests = effective_requests(spec, status, rule=rule)
     ours: dict[str, Any] = {
         "requests": requests,
-        "scored": list(nonzero_requests(spec, status, requests)),
+        "scored": list(nonzero_requests(spec, status, requests, rule)),
     }
     if form == "as stored":
         # Only a server asks for these.

@@ -18,6 +18,7 @@ from tests.beside.rig.outcome import Finding, Outcome, differences
 from tests.beside.rig.play import Step
 
 _TAINT: Final = re.compile(r"node\(s\) had untolerated taint \{.*\}", re.DOTALL)
+_NO_NEIGHBOUR: Final = "node(s) didn't match pod affinity rules"
 _CUT_OFF: Final = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
@@ -80,11 +81,26 @@ def _pods_that_end_make_room(step: Step, finding: Finding) -> bool:
     pods = [_placed(_lasting(raw, ending), _priority(step)) for raw in step.state[PODS]]
     if not ending:
         return False
-    other = ours.decide({**step.state, PODS: pods}, step.stored, time.time())
+    other = ours.decide({**step.state, PODS: pods}, step.stored, time.time(), step.rule)
     return not any(
         found.kind in ("verdict", "victims", "nominated node")
         for found in differences(step.theirs, _without(other, ending))
     )
+
+
+def _neighbours_stay(step: Step, finding: Finding) -> bool:
+    """Theirs evicts nobody; without all less important pods of the node, affinity refuses it to ours, too."""
+    if finding.kind != "victims" or step.theirs.victims or _NO_NEIGHBOUR not in step.theirs.message:
+        return False
+    node, priority = step.ours.nominated, _priority(step)
+    pods = [raw for raw in step.state.get(PODS, ()) if not _runs_below(raw, node, priority)]
+    other = ours.decide({**step.state, PODS: pods}, step.stored, time.time(), step.rule)
+    return not other.node and other.reasons.get(_NO_NEIGHBOUR, 0) > step.ours.reasons.get(_NO_NEIGHBOUR, 0)
+
+
+def _runs_below(raw: bytes, node: str, priority: int) -> bool:
+    spec = msgspec.json.decode(raw)["spec"]
+    return spec.get("nodeName") == node and spec.get("priority", 0) < priority
 
 
 def _priority(step: Step) -> int:
@@ -108,7 +124,7 @@ def _reasons_are_of_pods_that_are_there(step: Step, finding: Finding) -> bool:
     pods = [_placed(raw, priority) for raw in step.state.get(PODS, ())]
     if pods == step.state.get(PODS, []):
         return False
-    other = ours.decide({**step.state, PODS: pods}, step.stored, time.time())
+    other = ours.decide({**step.state, PODS: pods}, step.stored, time.time(), step.rule)
     return _unnamed(other.reasons) == dict(step.theirs.reasons)
 
 
@@ -136,7 +152,7 @@ def _pods_start_beside_nominated_ones(step: Step, finding: Finding) -> bool:
     placed = [_placed(raw, priority) for raw in pods]
     if not ending or placed == pods:
         return False
-    return more <= ours.decide({**step.state, PODS: placed}, step.stored, time.time()).feasible
+    return more <= ours.decide({**step.state, PODS: placed}, step.stored, time.time(), step.rule).feasible
 
 
 def _without(outcome: Outcome, ending: set[str]) -> Outcome:
@@ -154,6 +170,7 @@ MEANT: Final[Mapping[str, Callable[[Step, Finding], bool]]] = {
     "pods-start-beside-nominated-ones": _pods_start_beside_nominated_ones,
     "reasons-are-of-pods-that-are-there": _reasons_are_of_pods_that_are_there,
     "pods-that-end-make-room": _pods_that_end_make_room,
+    "neighbours-stay": _neighbours_stay,
 }
 
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from scheduler_core.kube.errors import Invalid
+from scheduler_core.model.pods.requests import ResizeRule
 from tests.beside.rig import ours
 from tests.beside.rig.outcome import Finding, Outcome, differences
 from tests.beside.rig.process import NAME, Process, compared, muster, offered
@@ -16,7 +17,10 @@ from tests.beside.rig.world import Raw, World, named
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One pod, as it was written and as the server stored it, the objects before it came, both decisions."""
+    """One pod, as it was written and as the server stored it, the objects before it came, both decisions.
+
+    `rule`: what resized pods count for on that server.
+    """
 
     world: str
     pod: Raw
@@ -25,6 +29,7 @@ class Step:
     theirs: Outcome
     ours: Outcome
     findings: tuple[Finding, ...]
+    rule: ResizeRule = ResizeRule.LARGEST_SUM
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +74,16 @@ def _by_process(real: Real, process: Process, pod: Raw) -> tuple[Finding, ...]:
     decided = process.decision(pod, before)
     real.remove(pod)
     as_default = stored.replace(NAME.encode(), b"default-scheduler")
-    return compared(ours.decide(state, as_default, time.time()), decided)
+    return compared(ours.decide(state, as_default, time.time(), real.rule), decided)
 
 
 def _step(real: Real, scheduling: Scheduling, world: str, pod: Raw, others: tuple[Finding, ...]) -> Step:
     state = real.state()
     stored = real.offer(pod)
     theirs = scheduling.decision(named(pod))
-    decided = ours.decide(state, stored, time.time())
+    decided = ours.decide(state, stored, time.time(), real.rule)
     found = (*others, *differences(theirs, decided))
-    return Step(world, pod, stored, state, theirs, decided, found)
+    return Step(world, pod, stored, state, theirs, decided, found, real.rule)
 
 
 def _settle(real: Real, step: Step, number: int, *, patient: bool) -> None:

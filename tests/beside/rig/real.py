@@ -30,7 +30,7 @@ from scheduler_core.model.kinds import (
     Resource,
 )
 from scheduler_core.model.writes import Create, Patch
-from tests.beside.minors import tool
+from tests.beside.minors import resize_rule, tool
 from tests.beside.rig.outcome import Outcome, counted
 from tests.beside.rig.scheduler_log import Told, told
 from tests.beside.rig.volumes import serve_claims
@@ -75,6 +75,7 @@ class Real:
     """Context manager of a control plane of one minor version, with what worlds have in common."""
 
     def __init__(self, minor: str, common: Iterable[Raw]) -> None:
+        self.rule = resize_rule(minor)
         self._program = tool("kube-scheduler", minor)
         self._common = tuple(common)
         self._exits = ExitStack()

@@ -157,6 +157,15 @@ def test_no_pod_is_evicted_for_a_pod_whose_required_neighbour_leaves() -> None:
     assert search(asking, *full, pod("base", "n2", priority=9, app="db").deleting(0.5)) == ("", [])
 
 
+def test_a_less_important_pod_that_the_required_affinity_selects_stays_while_another_goes() -> None:
+    """kube-scheduler takes both away first, finds no database then, and evicts nobody."""
+    term = {"topologyKey": LABEL_ZONE, "labelSelector": {"matchLabels": {"app": "db"}}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    asking = pod("p", priority=9).spec(affinity=near).obj()
+    running = (pod("base", "n1", app="db"), pod("job", "n1", priority=1, app="job"))
+    assert search(asking, node("n1", "z1", cpu=2), *running) == ("n1", ["job"])
+
+
 def test_a_protected_gang_is_no_victim() -> None:
     gang = (make_group("a/g").needs(2), pod("g0", "n1").group("g"), pod("g1", "n1", priority=9).group("g"))
     filled = (node("n1", "z1", cpu=3), *gang, pod("solo", "n1", priority=5))

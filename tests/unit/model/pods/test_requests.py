@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_core.decoding import convert
 from scheduler_core.errors import ModelError
+from scheduler_core.model.pods.pod import parse_pod
+from scheduler_core.model.pods.pod_reader import PodReader
 from scheduler_core.model.pods.requests import (
     NONZERO_DEFAULTS,
     PodResourcesWire,
+    ResizeRule,
     ResizeStatusWire,
     effective_limits,
     effective_requests,
     nonzero_requests,
     requests_of,
 )
+from scheduler_core.model.pods.use import parse_pod_use
 
 
 def container(cpu: str | None = None, memory: str | None = None, **more: Any) -> dict[str, Any]:
@@ -155,6 +160,70 @@ def test_requests_while_containers_are_resized(containers: list[Any], resize: st
     spec = convert({"containers": [spec for spec, _ in containers]}, PodResourcesWire)
     told = {"containerStatuses": [status for _, status in containers], "resize": resize}
     assert effective_requests(spec, convert(told, ResizeStatusWire)) == {"cpu": cpu}
+
+
+MOVED = [resized("1", "3", "3"), resized("3", "1", "1")]
+BY_VERSION: dict[str, tuple[list[Any], dict[str, Any], int, int]] = {
+    "what moves between containers": (MOVED, {}, 4000, 6000),
+    "what moves between containers, where no more can be given": (
+        MOVED,
+        {"resize": "Infeasible"},
+        4000,
+        4000,
+    ),
+    "columns that are largest for different containers": (
+        [resized("1", "2", "3"), resized("1", "2", "1")],
+        {},
+        4000,
+        5000,
+    ),
+    "what is allocated and not actuated": ([resized("1", "3", None)], {}, 3000, 1000),
+    "what is actuated and not allocated": ([resized("3", None, "1")], {"resize": "Infeasible"}, 1000, 1000),
+}
+
+
+@pytest.mark.parametrize(("containers", "told", "newest", "older"), BY_VERSION.values(), ids=BY_VERSION)
+def test_resizes_count_as_in_the_version_of_the_server(
+    containers: list[Any], told: dict[str, Any], newest: int, older: int
+) -> None:
+    spec = {"containers": [spec for spec, _ in containers]}
+    status = {"containerStatuses": [status for _, status in containers], **told}
+    wires = convert(spec, PodResourcesWire), convert(status, ResizeStatusWire)
+    raw = {"metadata": {"name": "p", "uid": "u"}, "spec": spec, "status": status}
+    for rule, cpu in ((ResizeRule.LARGEST_SUM, newest), (ResizeRule.SUM_OF_LARGEST, older)):
+        assert effective_requests(*wires, rule=rule) == {"cpu": cpu}
+        assert nonzero_requests(*wires, {"cpu": cpu}, rule)[0] == cpu
+        assert parse_pod(raw, rule).requests == {"cpu": cpu}
+        assert PodReader(rule=rule).read(msgspec.json.encode(raw)).requests == {"cpu": cpu}
+        assert parse_pod_use(raw, rule).usage == {"cpu": cpu, "pods": 1}
+
+
+INIT: dict[str, tuple[dict[str, str], int, int]] = {
+    "one that ends before the pod runs": ({}, 3000, 1000),
+    "a sidecar": ({"restartPolicy": "Always"}, 3000, 3000),
+}
+
+
+@pytest.mark.parametrize(("kind", "newest", "older"), INIT.values(), ids=INIT)
+def test_init_containers_that_are_resized(kind: dict[str, str], newest: int, older: int) -> None:
+    container, status = resized("1", "3", "3")
+    spec = convert({"initContainers": [{**container, **kind}]}, PodResourcesWire)
+    told = convert({"initContainerStatuses": [status]}, ResizeStatusWire)
+    assert effective_requests(spec, told) == {"cpu": newest}
+    assert effective_requests(spec, told, rule=ResizeRule.SUM_OF_LARGEST) == {"cpu": older}
+
+
+VERSIONS: dict[str, tuple[tuple[int, int] | None, ResizeRule]] = {
+    "the last one with the old rule": ((1, 36), ResizeRule.SUM_OF_LARGEST),
+    "the first one with the new rule": ((1, 37), ResizeRule.LARGEST_SUM),
+    "the next major version": ((2, 0), ResizeRule.LARGEST_SUM),
+    "one that is not known": (None, ResizeRule.LARGEST_SUM),
+}
+
+
+@pytest.mark.parametrize(("version", "rule"), VERSIONS.values(), ids=VERSIONS)
+def test_the_rule_of_a_version(version: tuple[int, int] | None, rule: ResizeRule) -> None:
+    assert ResizeRule.of(version) is rule
 
 
 @pytest.mark.parametrize(
