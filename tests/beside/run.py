@@ -10,6 +10,7 @@ world is written as a scenario to DIR (build/beside), made small with `--shrink`
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import tempfile
 import time
@@ -28,6 +29,7 @@ from tests.beside.packages.difference import Difference
 from tests.beside.packages.go_program import ProgramFailed
 from tests.beside.packages.meant import meant as meant_in_packages
 from tests.beside.rig.generate import world
+from tests.beside.rig.groups import group_scenario, group_world, lowest, play_group
 from tests.beside.rig.meant import meant
 from tests.beside.rig.outcome import Finding
 from tests.beside.rig.play import Step, play
@@ -42,6 +44,8 @@ from tests.tools.progress import interruptible
 OUT: Final = Path("build/beside")
 # Of every kind so many unexplained differences are printed and written.
 SHOWN: Final = 3
+# For so many worlds of pods there is one of a native group.
+PODS_PER_GROUP: Final = 4
 SMALL: Final = ("10", "4000")
 
 
@@ -77,10 +81,10 @@ class Tally:
 
 
 def rig(given: argparse.Namespace) -> Iterable[Tally]:
-    """Random worlds beside the kube-scheduler of each minor version."""
+    """Random worlds beside the kube-scheduler of each minor version, of single pods and of native groups."""
     for minor in given.minors:
         tally = Tally(f"kube-scheduler {minor}", unit="steps")
-        with Real(minor, common()) as real:
+        with Real(minor, [*common(), lowest()]) as real:
             for seed in range(given.seed, given.seed + given.worlds):
                 played = play(real, world(seed))
                 tally.inputs += len(played.steps)
@@ -90,7 +94,24 @@ def rig(given: argparse.Namespace) -> Iterable[Tally]:
                     for finding in step.findings:
                         if tally.add(meant(step, finding, minor), finding.kind, _told(step, finding)):
                             _keep(real, step, finding, minor, given)
-        yield tally
+            yield tally
+            yield _groups(real, given)
+
+
+def _groups(real: Real, given: argparse.Namespace) -> Tally:
+    """Worlds of native groups, one for eight of pods."""
+    tally = Tally(f"native groups of kube-scheduler {real.minor}", unit="groups")
+    for seed in range(given.seed, given.seed + math.ceil(given.worlds / PODS_PER_GROUP)):
+        played = play_group(real, group_world(seed))
+        tally.inputs += 1
+        if isinstance(played, str):
+            tally.add("", "an object is refused", played)
+            continue
+        for finding in played.findings:
+            if tally.add("", finding.kind, f"{played.world}: {finding}"):
+                text = group_scenario(played, real.minor)
+                _write(given.out, f"{played.world} {finding.kind}", text)
+    return tally
 
 
 def _told(step: Step, finding: Finding) -> str:
@@ -101,10 +122,14 @@ def _keep(real: Real, step: Step, finding: Finding, minor: str, given: argparse.
     """Write the step as a scenario, made small if that is asked for."""
     if given.shrink:
         step = shrunk(real, step, finding.kind, lambda s, f: not meant(s, f, minor))
-    given.out.mkdir(parents=True, exist_ok=True)
-    name = f"{step.world}-{step.pod['metadata']['name']}-{finding.kind}".replace(" ", "-").replace("/", "-")
-    path = given.out / f"{name}.yaml"
-    path.write_text(scenario_text(objects_of(step), step.pod, step.theirs, str(finding), minor))
+    text = scenario_text(objects_of(step), step.pod, step.theirs, str(finding), minor)
+    _write(given.out, f"{step.world} {step.pod['metadata']['name']} {finding.kind}", text)
+
+
+def _write(folder: Path, title: str, text: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{title.replace(' ', '-').replace('/', '-')}.yaml"
+    path.write_text(text)
     print(f"  {path}", file=sys.stderr, flush=True)
 
 

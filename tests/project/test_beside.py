@@ -7,11 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler_core.model.kinds import NATIVE_POD_GROUPS, NODES, PODS
+from scheduler_core.simulate import load_scenarios, run_scenario
 from tests.beside.packages.difference import Difference
 from tests.beside.packages.meant import meant as meant_in_packages
+from tests.beside.rig import ours
+from tests.beside.rig.groups import GroupStep, group_scenario, group_world
 from tests.beside.rig.meant import meant
 from tests.beside.rig.outcome import Outcome, counted, differences
 from tests.beside.rig.play import Step
+from tests.beside.rig.real import State
 from tests.beside.rig.scheduler_log import told
 
 AT = "I1130 06:40:16.1 7 schedule_one.go:984]"
@@ -200,3 +205,96 @@ PACKAGES: dict[str, tuple[Difference, str, str]] = {
 @pytest.mark.parametrize(("found", "minor", "key"), PACKAGES.values(), ids=PACKAGES)
 def test_which_differences_of_packages_are_meant(found: Difference, minor: str, key: str) -> None:
     assert meant_in_packages(found, minor) == key
+
+
+def test_the_worlds_of_groups_are_of_all_kinds() -> None:
+    """Gangs that miss members, gangs that are whole, basic groups, and groups of one domain."""
+    worlds = [group_world(seed) for seed in range(60)]
+    assert worlds == [group_world(seed) for seed in range(60)]
+    minima = [(world.group["spec"]["schedulingPolicy"].get("gang"), len(world.members)) for world in worlds]
+    assert {gang is None for gang, _ in minima} == {True, False}
+    assert any(gang is not None and gang["minCount"] > count for gang, count in minima)
+    assert {"schedulingConstraints" in world.group["spec"] for world in worlds} == {True, False}
+
+
+def test_a_difference_of_a_group_is_written_as_a_scenario() -> None:
+    """The one node has room for two of three members; a number that is not Muster's fails the scenario."""
+    node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
+    group = {"metadata": {"name": "g", "namespace": "t"}, "spec": {"schedulingPolicy": {"basic": {}}}}
+    members = [
+        {
+            "metadata": {"name": name, "namespace": "t"},
+            "spec": {
+                "schedulerName": "default-scheduler",
+                "schedulingGroup": {"podGroupName": "g"},
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+            },
+        }
+        for name in ("a", "b", "c")
+    ]
+    state = {
+        kind: [msgspec.json.encode(obj) for obj in objects]
+        for kind, objects in ((NODES, [node]), (PODS, members), (NATIVE_POD_GROUPS, [group]))
+    }
+    for count, right in ((2, True), (3, False)):
+        (scenario,) = load_scenarios(group_scenario(GroupStep("world", state, count, ()), "1.37"))
+        (told,) = run_scenario(scenario)["steps"]
+        assert (not told["mismatches"]) == right
+
+
+def a_node(name: str, cpu: str) -> dict[str, Any]:
+    amounts = {"cpu": cpu, "pods": "9"}
+    labels = {"kubernetes.io/hostname": name}
+    return {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": amounts}}
+
+
+def a_pod(name: str, node: str = "", priority: int = 0, nominated: str = "", **spec: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "t", "uid": name, "labels": {"app": name}}
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"schedulerName": "default-scheduler", "priority": priority, "containers": [container], **spec}
+    status = {"phase": "Running" if node else "Pending"}
+    if node:
+        spec["nodeName"] = node
+    if nominated:
+        status["nominatedNodeName"] = nominated
+    return {"metadata": meta, "spec": spec, "status": status}
+
+
+def state_of(nodes: list[dict[str, Any]], *pods: dict[str, Any]) -> State:
+    return {NODES: list(map(msgspec.json.encode, nodes)), PODS: list(map(msgspec.json.encode, pods))}
+
+
+def test_a_node_that_is_kept_for_a_nominated_pod_is_not_feasible() -> None:
+    state = state_of([a_node("n", "1"), a_node("m", "1")], a_pod("first", priority=9, nominated="n"))
+    decided = ours.decide(state, msgspec.json.encode(a_pod("p")), 0.0)
+    assert (decided.node, decided.feasible) == ("m", {"m"})
+
+
+NEAR: dict[str, tuple[str, str, str]] = {
+    "a neighbour that stays beside a victim": (
+        "db",
+        "node(s) didn't match pod affinity rules",
+        "neighbours-stay",
+    ),
+    "a neighbour that is not among those who could go": (
+        "other",
+        "node(s) didn't match pod affinity rules",
+        "",
+    ),
+    "nobody evicted for another reason": ("db", "Insufficient cpu", ""),
+}
+
+
+@pytest.mark.parametrize(("needed", "said", "key"), NEAR.values(), ids=NEAR)
+def test_neighbours_that_stay_are_meant_where_affinity_needs_them(needed: str, said: str, key: str) -> None:
+    """`db` and `job` run on the node, both less important; `other` is more important."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": needed}}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    running = (a_pod("db", "n"), a_pod("job", "n"), a_pod("other", "n", priority=50))
+    state = state_of([a_node("n", "3")], *running)
+    stored = msgspec.json.encode(a_pod("p", priority=9, affinity=near))
+    decided = ours.decide(state, stored, 0.0)
+    assert decided.victims
+    theirs = Outcome(message=f"0/1 nodes are available: preemption: 1 {said}", reasons=decided.reasons)
+    (finding,) = differences(theirs, decided)
+    assert meant(Step("world", {}, stored, state, theirs, decided, (finding,)), finding) == key

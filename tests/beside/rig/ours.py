@@ -24,12 +24,12 @@ kind: KubeSchedulerConfiguration
 profiles:
 - {schedulerName: default-scheduler}
 """
-_CONFIG: Final = load_config(CONFIGURATION, "")
+KUBE_SCHEDULER: Final = load_config(CONFIGURATION, "")
 
 
 def decide(state: State, pod: bytes, now: float, rule: ResizeRule = ResizeRule.LARGEST_SUM) -> Outcome:
     """What a new scheduler decides about `pod`, the only one that waits. `now` in seconds since the epoch."""
-    simulation = Simulation(_CONFIG, now, rule)
+    simulation = Simulation(KUBE_SCHEDULER, now, rule)
     for kind, raws in state.items():
         for error in simulation.load_list(kind, raws if kind != PODS else [*raws, pod]):
             raise error

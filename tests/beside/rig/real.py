@@ -21,6 +21,7 @@ from scheduler_core.model.kinds import (
     CSI_NODES,
     CSI_STORAGE_CAPACITIES,
     NAMESPACES,
+    NATIVE_POD_GROUPS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -60,12 +61,17 @@ _LASTING: Final = (NAMESPACES,)
 # What a server forgets of an object that is created: it is written once more.
 _WITH_STATUS: Final = ("Pod", "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget")
 _SET_BY_SERVER: Final = ("deletionTimestamp", "deletionGracePeriodSeconds")
-# Nothing untaints new nodes and takes finalizers off claims and volumes.
+# Nothing untaints new nodes and takes finalizers off claims, volumes and groups.
 _FLAGS: Final = (
-    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection",
+    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection,"
+    "PodGroupProtection",
 )
 # Each pod is decided by itself, and is said to wait when its victims are being deleted.
 _GATES: Final = "OpportunisticBatching=false,SchedulerAsyncPreemption=false"
+_OF_GROUPS: Final = {
+    "1.36": "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true",
+    "1.37": "GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
+}
 _VERBOSE: Final = "schedule_one=10,executor=2"
 
 State = dict[Resource, list[bytes]]
@@ -75,6 +81,7 @@ class Real:
     """Context manager of a control plane of one minor version, with what worlds have in common."""
 
     def __init__(self, minor: str, common: Iterable[Raw]) -> None:
+        self.minor = minor
         self.rule = resize_rule(minor)
         self._program = tool("kube-scheduler", minor)
         self._common = tuple(common)
@@ -97,10 +104,11 @@ class Real:
 
     def clear(self) -> None:
         """Delete all objects of the last world at once."""
-        for kind in reversed(KINDS):
+        for kind in (NATIVE_POD_GROUPS, *reversed(KINDS)):
             if kind not in _LASTING:
                 for namespace in self._namespaces(kind):
-                    self.client.call("DELETE", resource_path(kind, namespace), _delete_options(0))
+                    path = resource_path(self.client.served(kind), namespace)
+                    self.client.call("DELETE", path, _delete_options(0))
 
     def _namespaces(self, kind: Resource) -> list[str]:
         if not kind.namespaced:
@@ -158,13 +166,17 @@ class Real:
         return self.client.get_json(PODS, namespace, name)
 
     @contextmanager
-    def scheduling(self) -> Iterator[Scheduling]:
-        """A new kube-scheduler: it knows the objects that are there now before it decides."""
+    def scheduling(self, *, groups: bool = False) -> Iterator[Scheduling]:
+        """A new kube-scheduler: it knows the objects that are there now before it decides.
+
+        `groups`: it schedules native groups as such.
+        """
         log = self.server.folder / "kube-scheduler.log"
         config = self.server.folder / "kube-scheduler.yaml"
         config.write_text(yaml.safe_dump(_configuration(self.server.kubeconfig)))
         program = have(self._program).path
-        flags = [f"--config={config}", f"--feature-gates={_GATES}", "-v=2", f"--vmodule={_VERBOSE}"]
+        gates = f"{_GATES},{_OF_GROUPS[self.minor]}" if groups else _GATES
+        flags = [f"--config={config}", f"--feature-gates={gates}", "-v=2", f"--vmodule={_VERBOSE}"]
         flags += [f"--secure-port={free_port()}", "--bind-address=127.0.0.1"]
         flags += [f"--cert-dir={self.server.folder / 'scheduler'}"]
         with log.open("wb") as output:

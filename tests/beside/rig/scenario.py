@@ -12,6 +12,7 @@ from scheduler_core.model.kinds import NAMESPACES
 from tests.beside.rig.ours import CONFIGURATION
 from tests.beside.rig.outcome import Outcome
 from tests.beside.rig.play import Step
+from tests.beside.rig.real import State
 from tests.beside.rig.world import Raw, named
 
 _META: Final = (
@@ -34,8 +35,13 @@ _STATUS: Final = ("phase", "startTime", "allocatable", "capacity", "disruptionsA
 
 def objects_of(step: Step) -> list[Raw]:
     """The objects before the pod came, in a form in which they can be created again."""
+    return plain_objects(step.state)
+
+
+def plain_objects(state: State) -> list[Raw]:
+    """Objects of a server in a form in which they can be created again."""
     found: list[Raw] = []
-    for kind, raws in step.state.items():
+    for kind, raws in state.items():
         if kind == NAMESPACES:
             continue
         for raw in raws:
@@ -81,14 +87,19 @@ def scenario_text(objects: list[Raw], pod: Raw, theirs: Outcome, title: str, min
     elif not theirs.victims:
         # Evicted pods are gone at once in a simulation, and then the pod starts.
         expect["pending"] = [named(pod)]
-    document: dict[str, Any] = {
+    return document(title, objects, [pod], expect, minor)
+
+
+def document(title: str, objects: list[Raw], create: list[Raw], expect: Raw, minor: str) -> str:
+    """A scenario in which some objects come to those that are there."""
+    found: dict[str, Any] = {
         "name": title[:100],
         "config": yaml.safe_load(CONFIGURATION),
         "objects": objects,
-        "steps": [{"create": [pod], "expect": expect}],
+        "steps": [{"create": create, "expect": expect}],
     }
     return f"# Recorded beside kube-scheduler {minor}.\n" + yaml.dump(
-        document, Dumper=_NoAliases, sort_keys=False, width=100
+        found, Dumper=_NoAliases, sort_keys=False, width=100
     )
 
 
