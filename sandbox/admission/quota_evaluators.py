@@ -38,6 +38,7 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _MUST_BE_SET = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
 _FINISHED = ("Succeeded", "Failed")
 _POD_LEVEL = ("allocatedResources", "resources")
+_OLD_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
 
 
@@ -91,16 +92,22 @@ def _service_usage(service: Obj) -> Amounts:
     if spec.get("type") == "LoadBalancer":
         usage["services.loadbalancers"] = 1
     if spec.get("type") in ("NodePort", "LoadBalancer"):
-        usage["services.nodeports"] = len(spec.get("ports") or ())
+        ports = spec.get("ports") or ()
+        if spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+            ports = [port for port in ports if port.get("nodePort")]
+        usage["services.nodeports"] = len(ports)
     return usage
 
 
 def _claim_usage(claim: Obj) -> Amounts:
-    spec = claim.get("spec", {})
+    spec, status = claim.get("spec", {}), claim.get("status") or {}
     requests = (spec.get("resources") or {}).get("requests") or {}
-    size = parse_resource("storage", requests.get("storage", "0"))
+    # After an enlargement that failed, what is asked for may be less than what is allocated.
+    allocated = (status.get("allocatedResources") or {}) if "storage" in requests else {}
+    size = max(parse_resource("storage", amounts.get("storage", "0")) for amounts in (requests, allocated))
     usage: Amounts = {"persistentvolumeclaims": 1, "requests.storage": size}
-    storage_class = spec.get("storageClassName")
+    annotations = (claim.get("metadata") or {}).get("annotations") or {}
+    storage_class = annotations.get(_OLD_STORAGE_CLASS, spec.get("storageClassName"))
     if storage_class:
         usage[f"{storage_class}{_STORAGE_CLASS}requests.storage"] = size
         usage[f"{storage_class}{_STORAGE_CLASS}persistentvolumeclaims"] = 1
@@ -114,12 +121,14 @@ def hard_of(quota: Obj) -> Amounts:
 
 
 def scopes_match(quota: Obj, storage: str, obj: Obj) -> bool:
-    """True if an object matches all scopes of a quota. Scopes select pods only."""
+    """True if an object matches all scopes of a quota: they select pods, or claims by attributes class."""
     spec = quota.get("spec", {})
     terms = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     terms += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
     if not terms:
         return True
+    if storage == "persistentvolumeclaims":
+        return all(_holds_claim(term, obj) for term in terms)
     return storage == "pods" and all(_in_scope(term, obj.get("spec", {})) for term in terms)
 
 
@@ -139,6 +148,16 @@ def _in_scope(term: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     if scope == "PriorityClass":
         return _class_matches(term, spec.get("priorityClassName") or "")
     return False
+
+
+def _holds_claim(term: Mapping[str, Any], claim: Obj) -> bool:
+    """Whether one of the classes matches that a claim asks for, has, or is given."""
+    if term.get("scopeName") != "VolumeAttributesClass":
+        return False
+    spec, status = claim.get("spec", {}), claim.get("status") or {}
+    given = (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName")
+    names = {spec.get("volumeAttributesClassName"), status.get("currentVolumeAttributesClassName"), given}
+    return any(_class_matches(term, name) for name in names - {None, ""} or {""})
 
 
 def _class_matches(term: Mapping[str, Any], name: str) -> bool:
@@ -164,17 +183,19 @@ def _crosses_namespaces(affinity: Mapping[str, Any]) -> bool:
 def missing_values(hard: Iterable[str], spec: Mapping[str, Any]) -> dict[str, list[str]]:
     """Quota resources that a pod must set but does not, with the names of its containers.
 
-    A limit counts as the request of a container without a request, as defaulting does it.
+    A limit counts as the request of a container without a request, as defaulting does it. A pod with
+    resources of its own, whichever, needs none in its containers.
     """
+    if _set_values(spec):
+        return {}
     required = sorted(_MUST_BE_SET.intersection(hard))
-    pod_level = _set_values(spec)
-    found: dict[str, list[str]] = {}
+    found: dict[str, set[str]] = {}
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-        present = _set_values(container) | pod_level
+        present = _set_values(container)
         for name in required:
             if name not in present:
-                found.setdefault(name, []).append(container.get("name", ""))
-    return found
+                found.setdefault(name, set()).add(container.get("name", ""))
+    return {name: sorted(containers) for name, containers in found.items()}
 
 
 def _set_values(holder: Mapping[str, Any]) -> frozenset[str]:

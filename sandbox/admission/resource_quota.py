@@ -134,6 +134,8 @@ def _hard(quota: Obj) -> Amounts:
 
 
 def _costs_the_same(kind: ApiKind, new: Obj, old: Obj) -> bool:
+    if kind.storage == "persistentvolumeclaims":
+        return False  # what they cost is in spec, status and an annotation, and is quickly found
     # Usage depends on spec, phase and resize status of an object; most updates change none of them.
     same = new.get("spec") == old.get("spec") and is_finished(new) == is_finished(old)
     return same and (kind.storage != "pods" or resize_state(new) == resize_state(old))
@@ -165,9 +167,6 @@ def status_of(account: QuotaAccount) -> dict[str, Any]:
     return {"hard": dict(hard), "used": to_strings(account.used)}
 
 
-_CHARGING_SUBRESOURCES = ("", "resize")
-
-
 class ResourceQuotaCheck:
     """Refuses requests that exceed a quota. It never awaits: see the module's docstring."""
 
@@ -178,7 +177,7 @@ class ResourceQuotaCheck:
         """Raises StatusError (Forbidden) with kube-apiserver's message."""
         if req.obj is None or req.operation not in ("CREATE", "UPDATE"):
             return
-        if not req.kind.namespaced or req.subresource not in _CHARGING_SUBRESOURCES:
+        if not req.kind.namespaced or not _charges(req):
             return
         accounts = [a for a in self._ledger.accounts(req.namespace) if _concerns(a, req)]
         for account in accounts:
@@ -187,7 +186,7 @@ class ResourceQuotaCheck:
             self._require_room(account, req)
 
     def _require_values(self, account: QuotaAccount, req: AdmissionRequest) -> None:
-        if req.kind.storage != "pods" or req.obj is None or req.operation != "CREATE":
+        if req.kind.storage != "pods" or req.obj is None:
             return
         if not change_for(account.obj, req.kind, req.obj, None):
             return
@@ -203,6 +202,19 @@ class ResourceQuotaCheck:
         why = refusal_of(account.key[1], account.hard, account.used, change)
         if why:
             raise errors.forbidden(req.kind, _name(req), why)
+
+
+def _charges(req: AdmissionRequest) -> bool:
+    """Whether quotas judge a request: of pods, only one that creates, resizes or gives a first deadline."""
+    if req.kind.storage != "pods" or req.operation == "CREATE":
+        return req.subresource == ""
+    if req.subresource:
+        return req.subresource == "resize"
+    return _has_deadline(req.obj) != _has_deadline(req.old)
+
+
+def _has_deadline(pod: Obj | None) -> bool:
+    return ((pod or {}).get("spec") or {}).get("activeDeadlineSeconds") is not None
 
 
 def _concerns(account: QuotaAccount, req: AdmissionRequest) -> bool:

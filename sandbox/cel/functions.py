@@ -8,12 +8,11 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from fractions import Fraction
 from functools import reduce
 from typing import Any
 
 from sandbox.cel.formatting import formatted, shown
-from sandbox.cel.kubernetes_values import VALUE_FUNCTIONS, VALUE_METHODS
+from sandbox.cel.kubernetes_values import VALUE_FUNCTIONS, VALUE_METHODS, Quantity
 from sandbox.cel.syntax import CelError
 from sandbox.cel.texts import TEXT_METHODS
 
@@ -116,6 +115,9 @@ def _bool(value: Any) -> bool:
 
 
 def _equal(left: Any, right: Any) -> bool:
+    if isinstance(right, Quantity) and right.computed:
+        # Kubernetes' Equal asks for a value, and sums are pointers to one.
+        raise CelError("no such overload")
     return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 
@@ -185,7 +187,7 @@ def _has_value(target: Any) -> bool:
 
 
 def _to_string(value: Any) -> str:
-    if isinstance(value, list | dict | Fraction) or value is None:
+    if isinstance(value, list | dict | Quantity) or value is None:
         raise CelError(f"string() takes no {type(value).__name__}")
     return shown(value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import total_ordering
@@ -12,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
 from sandbox.cel.syntax import CelError
-from sandbox.kinds.stored_quantities import amount_of
+from sandbox.kinds.stored_quantities import amount_of, scale_of
 from scheduler_core.errors import ModelError
 
 _INT64: Final = range(-(2**63), 2**63)
@@ -23,26 +24,77 @@ _SPAN: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _SPAN_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def quantity(text: Any) -> Fraction:
-    """The exact amount of a quantity. Raises CelError."""
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """An amount, compared by what it is worth.
+
+    `scale` is the power of ten of which Kubernetes keeps a 64-bit multiple, None where it keeps a decimal of
+    any length (resource.Quantity: `i` and `d`): only the former can be an integer for rules. `computed`: it
+    is a sum or a difference.
+    """
+
+    amount: Fraction
+    scale: int | None
+    computed: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.amount == other.amount
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.amount < other.amount
+
+    def __hash__(self) -> int:
+        return hash(self.amount)
+
+    def __float__(self) -> float:
+        return float(self.amount)
+
+    def __neg__(self) -> Quantity:
+        return Quantity(-self.amount, self.scale)
+
+    def __add__(self, other: Quantity) -> Quantity:
+        return Quantity(self.amount + other.amount, _scale_of_sum(self, other), computed=True)
+
+
+def _scale_of_sum(one: Quantity, other: Quantity) -> int | None:
+    """As int64Amount.Add: the finer of both, where all numbers of it fit into 64 bits."""
+    if one.scale is None or other.scale is None:
+        return None
+    if not other.amount:
+        return one.scale
+    if not one.amount:
+        return other.scale
+    scale = min(one.scale, other.scale)
+    unit = Fraction(10) ** scale
+    numbers = (one.amount / unit, other.amount / unit, (one.amount + other.amount) / unit)
+    return scale if all(number.numerator in _INT64 for number in numbers) else None
+
+
+def quantity(text: Any) -> Quantity:
+    """The amount of a quantity. Raises CelError."""
     try:
-        return amount_of(text)
+        return Quantity(amount_of(text), scale_of(text))
     except ModelError as error:
         raise CelError(error.problem) from None
 
 
-def _as_integer(amount: Fraction) -> int:
-    if not _is_integer(amount):
+def _quantity_or_int(value: Quantity | int) -> Quantity:
+    return value if isinstance(value, Quantity) else Quantity(Fraction(value), 0)
+
+
+def _as_integer(of: Quantity) -> int:
+    if not _is_integer(of):
         raise CelError("cannot convert value to integer")
-    return amount.numerator
+    return of.amount.numerator
 
 
-def _is_integer(amount: Fraction) -> bool:
-    return amount.denominator == 1 and amount.numerator in _INT64
+def _is_integer(of: Quantity) -> bool:
+    return of.scale is not None and of.scale >= 0 and of.amount.numerator in _INT64
 
 
-def _sign(amount: Fraction) -> int:
-    return (amount > 0) - (amount < 0)
+def _sign(of: Quantity) -> int:
+    return (of.amount > 0) - (of.amount < 0)
 
 
 def url(text: str) -> SplitResult:
@@ -208,8 +260,8 @@ VALUE_METHODS: Final[dict[str, Callable[..., Any]]] = {
     "isInteger": _is_integer,
     "asInteger": _as_integer,
     "asApproximateFloat": float,
-    "add": lambda amount, other: amount + other,
-    "sub": lambda amount, other: amount - other,
+    "add": lambda of, other: of + _quantity_or_int(other),
+    "sub": lambda of, other: of + -_quantity_or_int(other),
     "isGreaterThan": lambda one, other: one > other,
     "isLessThan": lambda one, other: one < other,
     "compareTo": lambda one, other: (one > other) - (one < other),

@@ -42,6 +42,8 @@ class _Amount:
     # The power of ten of its last digit, and whether its text is taken for the shortest one.
     scale: int
     stays: bool
+    # Whether Kubernetes reads it as a 64-bit integer and a power of ten, not as a decimal of any length.
+    is_short: bool
 
 
 def as_stored(value: str | float, *, of_resource: bool = False) -> str:
@@ -62,6 +64,15 @@ def amount_of(value: str | float) -> Fraction:
     """The exact amount of a quantity, in billionths at least. Raises ModelError."""
     amount = _read(_text_of(value))
     return -amount.size if amount.is_negative else amount.size
+
+
+def scale_of(value: str | float) -> int | None:
+    """The power of ten of which Kubernetes keeps a 64-bit multiple; None where it keeps a longer decimal.
+
+    Raises ModelError.
+    """
+    amount = _read(_text_of(value))
+    return amount.scale if amount.is_short else None
 
 
 def _text_of(value: str | float) -> str:
@@ -89,7 +100,7 @@ def _read(text: str) -> _Amount:
     # What has so large an exponent is no amount of anything.
     stays = stays or abs(exponent) > _MAX_EXPONENT
     has_exponent = not is_plain and suffix not in _BINARY
-    return _Amount(text, size, match["sign"] == "-", is_binary, has_exponent, scale, stays)
+    return _Amount(text, size, match["sign"] == "-", is_binary, has_exponent, scale, stays, is_short)
 
 
 def _exponent_of(suffix: str) -> int:

@@ -50,7 +50,7 @@ OWN: Final = {
     ),
 }
 CONFIGURATIONS, KUBECONFIGS = "Configurations", "kubeconfig files"
-QUANTITIES, REQUESTS = "Quantities", "Requests of pods"
+QUANTITIES, REQUESTS, RESOURCE_QUOTAS = "Quantities", "Requests of pods", "ResourceQuotas"
 
 ROWS: Final = (
     Row(
@@ -256,6 +256,20 @@ ROWS: Final = (
         "tests/unit/model/pods/test_requests.py",
         since="up to 1.36",
         key="resizes-count-the-largest-sum",
+    ),
+    Row(
+        RESOURCE_QUOTAS,
+        "a pod counts until it is gone, also when its grace period is over",
+        "its node may be cut off and run it still; Kubernetes counts it as ended",
+        "tests/unit/sandbox/admission/test_quota_evaluators.py",
+        key="overdue-pods-count",
+    ),
+    Row(
+        RESOURCE_QUOTAS,
+        "refusals write amounts in one form: `5G` is `5000000000`",
+        "amounts are whole numbers here; Kubernetes keeps the form in which they were written",
+        "tests/unit/sandbox/admission/test_quota_evaluators.py",
+        key="amounts-have-one-form",
     ),
     Row(
         KUBECONFIGS,

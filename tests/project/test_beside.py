@@ -184,6 +184,33 @@ PACKAGES: dict[str, tuple[Difference, str, str]] = {
         "1.36",
         "",
     ),
+    "quotas beside a pod that is resized, and the version before": (
+        Difference(
+            "what quotas refuse",
+            {"existing": [], "object": {"status": {"containerStatuses": []}}, "old": None},
+            "1",
+            "2",
+        ),
+        "1.36",
+        "resizes-count-the-largest-sum",
+    ),
+    "quotas beside a pod that is not resized": (
+        Difference(
+            "what quotas refuse",
+            {"existing": [{"status": {}}], "object": {"status": {}}, "old": None},
+            "1",
+            "2",
+        ),
+        "1.36",
+        "",
+    ),
+    "what reservations count": (
+        Difference(
+            "what reservations count", {"existing": [{"status": {"containerStatuses": []}}]}, "1", "2"
+        ),
+        "1.36",
+        "",
+    ),
     "two filters that have changed places": (
         Difference(
             "plugins at filter",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.beside.packages import configurations, pods, quantities, rules
+from tests.beside.packages import configurations, pods, quantities, quotas, rules
 from tests.beside.packages.difference import Difference
 from tests.beside.packages.go_program import answers
 
@@ -33,8 +33,9 @@ def _alike(compare: Compare) -> Callable[[Any, dict[str, Any], str], list[Differ
 
 
 SUBJECTS: Final = (
-    Subject("quantities", 0.4, quantities.question, _alike(quantities.compare)),
-    Subject("pods", 0.45, pods.question, pods.compare),
+    Subject("quantities", 0.3, quantities.question, _alike(quantities.compare)),
+    Subject("pods", 0.35, pods.question, pods.compare),
+    Subject("quotas", 0.2, quotas.question, quotas.compare),
     Subject("configurations", 0.05, configurations.question, _alike(configurations.compare)),
     Subject("rules", 0.1, rules.question, _alike(rules.compare)),
 )

@@ -21,8 +21,8 @@ class ProgramFailed(Exception):
 def answers(minor: str, subject: str, questions: Iterable[Any]) -> list[Any]:
     """The answers of the packages of one minor version, in the order of the questions.
 
-    `subject` is `pods`, `quantities` or `configurations`. A refusal is `{"error": text}`. Raises
-    ProgramFailed, ToolMissing.
+    `subject` is `pods`, `quotas`, `quantities`, `configurations` or `rules`. A refusal is
+    `{"error": text}`. Raises ProgramFailed, ToolMissing.
     """
     asked = [msgspec.json.encode(question) for question in questions]
     program = have(tool("kubernetes-packages", minor)).path

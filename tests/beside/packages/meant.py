@@ -9,6 +9,7 @@ from typing import Final
 
 from scheduler_core.model.quantity import INT64_MAX, parse_quantity
 from tests.beside.minors import NEWEST
+from tests.beside.packages import quotas
 from tests.beside.packages.difference import Difference
 
 _NO_POINT: Final = (
@@ -61,7 +62,17 @@ def _plugins_have_their_newest_points(found: Difference) -> bool:
 
 def _resizes_count_the_largest_sum(found: Difference) -> bool:
     """A ResourceQuota of the sandbox, of a pod of whose containers the kubelet says what they have."""
+    if found.kind in quotas.COUNTS:
+        return any("containerStatuses" in obj["status"] for obj in quotas.objects_of(found.question))
     return found.kind == "quota of a pod as stored" and "containerStatuses" in found.question["status"]
+
+
+def _overdue_pods_count(found: Difference) -> bool:
+    return found.kind == quotas.OVERDUE
+
+
+def _amounts_have_one_form(found: Difference) -> bool:
+    return found.kind == quotas.FORMS
 
 
 def _nobody_is_asked(found: Difference) -> bool:
@@ -75,6 +86,8 @@ MEANT: Final[Mapping[str, Callable[[Difference], bool]]] = {
     "quantities-have-digits": _quantities_have_digits,
     "quantities-are-bounded": _quantities_are_bounded,
     "negative-quantities-are-exact": _negative_quantities_are_exact,
+    "overdue-pods-count": _overdue_pods_count,
+    "amounts-have-one-form": _amounts_have_one_form,
     "two-filters-in-another-order": _two_filters_in_another_order,
     "nobody-is-asked": _nobody_is_asked,
 }

@@ -33,6 +33,22 @@ _FIELDS: Final[Raw] = {
     },
 }
 _TEXTS: Final = ("", "a", "abc", "a,b", "10", "1.5Gi", "Ab ", "xyz", "äöü", "https://a.b:8/c?d=e", "-")
+_AMOUNTS: Final = (
+    "0",
+    "1",
+    "1.0",
+    "-2",
+    "1000m",
+    "0.5",
+    "1.5Gi",
+    "0.5Gi",
+    "2Gi",
+    "2000000Gi",
+    "3k",
+    "1e3",
+    "12E",
+    "7E",
+)
 _NUMBERS: Final = (0, 1, 2, 3, -1, 10, 9223372036854775807)
 
 
@@ -89,7 +105,7 @@ class _Maker:
         dice = self._dice
         if depth <= 0:
             return dice.choice(("self.b", "true", "false", "has(self.z)", "has(self.o.x)", "self.i > 0"))
-        kind = dice.randrange(12)
+        kind = dice.randrange(14)
         inner = depth - 1
         if kind == 0:
             operator = dice.choice(("&&", "||"))
@@ -108,6 +124,8 @@ class _Maker:
             return f"{self.text(inner)} in {dice.choice((self.texts, self.mapping))(inner)}"
         if kind == 6:
             return f"{self.whole(inner)} in {self.wholes(inner)}"
+        if kind in (11, 12):
+            return self._of_amounts(inner)
         if kind in (7, 8):
             return self._macro(inner, dice.choice(("all", "exists", "exists_one")))
         if kind == 9:
@@ -168,6 +186,28 @@ class _Maker:
                 f"double({self.text(inner)})",
             )
         )
+
+    def _of_amounts(self, depth: int) -> str:
+        """An expression about quantities."""
+        one, other = self.amount(depth), self.amount(depth - 1)
+        return self._dice.choice(
+            (
+                f"{one}.isInteger()",
+                f"{one}.asInteger() > {self.whole(depth - 1)}",
+                f"{one}.sign() == {other}.sign()",
+                f"{one}.compareTo({other}) > 0",
+                f"{one} == {other}",
+                f"{one}.asApproximateFloat() > {self.fraction(depth - 1)}",
+            )
+        )
+
+    def amount(self, depth: int) -> str:
+        """A quantity."""
+        dice = self._dice
+        if depth <= 0 or dice.random() < 0.4:
+            return f"quantity({dice.choice((*map(repr, _AMOUNTS), 'self.s'))})"
+        more = dice.choice((self.amount, self.amount, self.whole))(depth - 1)
+        return f"{self.amount(depth - 1)}.{dice.choice(('add', 'sub'))}({more})"
 
     def text(self, depth: int) -> str:
         """A text."""

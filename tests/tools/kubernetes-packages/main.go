@@ -1,6 +1,6 @@
 // Package main answers questions with Kubernetes' own code: a line of JSON in, a line of JSON out.
 //
-//	kubernetes-packages pods|quantities|configurations|rules
+//	kubernetes-packages pods|quantities|quotas|configurations|rules
 package main
 
 import (
@@ -14,13 +14,14 @@ import (
 var answers = map[string]func(line []byte) (any, error){
 	"pods":           answerPod,
 	"quantities":     answerQuantity,
+	"quotas":         answerQuota,
 	"configurations": answerConfiguration,
 	"rules":          answerRule,
 }
 
 func main() {
 	if len(os.Args) != 2 || answers[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: kubernetes-packages pods|quantities|configurations|rules")
+		fmt.Fprintln(os.Stderr, "usage: kubernetes-packages pods|quantities|quotas|configurations|rules")
 		os.Exit(2)
 	}
 	if err := run(answers[os.Args[1]]); err != nil {

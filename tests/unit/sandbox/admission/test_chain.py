@@ -181,6 +181,18 @@ def test_a_quota_on_compute_wants_values_from_every_container() -> None:
     asyncio.run(scenario())
 
 
+def test_a_resize_wants_values_from_every_container() -> None:
+    async def scenario() -> None:
+        async with world() as cluster:
+            await cluster.create(PODS, "a", spec=container({"requests": {"cpu": "1"}}))
+            await cluster.create(RESOURCE_QUOTAS, "q", spec={"hard": {"limits.cpu": "3"}})
+            resized = container({"requests": {"cpu": "500m"}})
+            error = await refused(cluster.change(PODS, "a", "resize", spec=resized))
+            assert error.message == 'pods "a" is forbidden: failed quota: q: must specify limits.cpu for: c'
+
+    asyncio.run(scenario())
+
+
 def test_a_limit_range_default_satisfies_the_quota() -> None:
     async def scenario() -> None:
         async with world() as cluster:

@@ -49,6 +49,15 @@ USAGE = [
         {"count/pods": 1, "pods": 1, "requests.nvidia.com/gpu": 2},
     ),
     (
+        "a pod whose grace period is over counts until it is gone",
+        "pods",
+        {
+            **pod({"nvidia.com/gpu": "2"}),
+            "metadata": {"deletionTimestamp": "2000-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30},
+        },
+        {"count/pods": 1, "pods": 1, "requests.nvidia.com/gpu": 2},
+    ),
+    (
         "a finished pod is only an object",
         "pods",
         {**pod({"cpu": "1"}), "status": {"phase": "Succeeded"}},
@@ -66,6 +75,43 @@ USAGE = [
         "services",
         {"metadata": {}, "spec": {"type": "LoadBalancer", "ports": [{"port": 1}, {"port": 2}]}},
         {"count/services": 1, "services": 1, "services.loadbalancers": 1, "services.nodeports": 2},
+    ),
+    (
+        "a load balancer without node ports of its own takes those that it names",
+        "services",
+        {
+            "metadata": {},
+            "spec": {
+                "type": "LoadBalancer",
+                "allocateLoadBalancerNodePorts": False,
+                "ports": [{"port": 1}, {"port": 2, "nodePort": 30002}],
+            },
+        },
+        {"count/services": 1, "services": 1, "services.loadbalancers": 1, "services.nodeports": 1},
+    ),
+    (
+        "a claim that was enlarged before costs what is allocated",
+        "persistentvolumeclaims",
+        {
+            "spec": {"resources": {"requests": {"storage": "1Gi"}}},
+            "status": {"allocatedResources": {"storage": "3Gi"}},
+        },
+        {"count/persistentvolumeclaims": 1, "persistentvolumeclaims": 1, "requests.storage": 3 * 2**30},
+    ),
+    (
+        "the class in the old annotation goes before the one in the spec",
+        "persistentvolumeclaims",
+        {
+            "metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "fast"}},
+            "spec": {"storageClassName": "slow", "resources": {"requests": {"storage": "1500m"}}},
+        },
+        {
+            "count/persistentvolumeclaims": 1,
+            "persistentvolumeclaims": 1,
+            "requests.storage": 2,
+            "fast.storageclass.storage.k8s.io/requests.storage": 2,
+            "fast.storageclass.storage.k8s.io/persistentvolumeclaims": 1,
+        },
     ),
     (
         "a claim costs storage, also of its class",
@@ -115,7 +161,44 @@ def test_scopes(sentence: str, spec: dict[str, Any], obj: dict[str, Any], expect
     assert scopes_match({"spec": spec}, "pods", obj) is expected, sentence
 
 
-def test_a_quota_with_scopes_counts_pods_only() -> None:
+def attributes(operator: str, *values: str) -> dict[str, Any]:
+    expression = {"scopeName": "VolumeAttributesClass", "operator": operator, "values": list(values)}
+    return {"scopeSelector": {"matchExpressions": [expression]}}
+
+
+CHANGING = {
+    "spec": {"volumeAttributesClassName": "gold"},
+    "status": {
+        "currentVolumeAttributesClassName": "silver",
+        "modifyVolumeStatus": {"targetVolumeAttributesClassName": "bronze"},
+    },
+}
+CLAIM_SCOPES = [
+    ("the class that a claim asks for", attributes("In", "gold"), CHANGING, True),
+    ("the class that its volume has", attributes("In", "silver"), CHANGING, True),
+    ("the class that its volume is given", attributes("In", "bronze"), CHANGING, True),
+    ("another class", attributes("In", "lead"), CHANGING, False),
+    ("any of its classes is not the one", attributes("NotIn", "gold"), CHANGING, True),
+    ("a class at all", attributes("Exists"), CHANGING, True),
+    ("no class", attributes("DoesNotExist"), CHANGING, False),
+    ("no class is not the one", attributes("NotIn", "gold"), {"spec": {}}, True),
+    ("no class is there", attributes("DoesNotExist"), {"spec": {}}, True),
+    ("a scope of pods takes no claim", {"scopes": ["NotTerminating"]}, CHANGING, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "spec", "claim", "expected"), CLAIM_SCOPES, ids=[row[0] for row in CLAIM_SCOPES]
+)
+def test_scopes_of_claims(sentence: str, spec: dict[str, Any], claim: dict[str, Any], expected: bool) -> None:
+    assert scopes_match({"spec": spec}, "persistentvolumeclaims", claim) is expected, sentence
+
+
+def test_a_scope_of_claims_takes_no_pod() -> None:
+    assert not scopes_match({"spec": attributes("DoesNotExist")}, "pods", pod())
+
+
+def test_a_quota_with_scopes_counts_no_other_objects() -> None:
     assert not scopes_match({"spec": {"scopes": ["NotTerminating"]}}, "configmaps", {"spec": {}})
 
 
@@ -125,6 +208,13 @@ def test_a_refusal_reads_as_the_native_one() -> None:
     change = {"cpu": 4_000, "memory": 2**30, "pods": 1, "count/pods": 1}
     assert refusal_of("team", hard, used, change) == (
         "exceeded quota: team, requested: cpu=4, used: cpu=38, limited: cpu=40"
+    )
+
+
+def test_a_refusal_writes_amounts_in_one_form() -> None:
+    hard = hard_of({"spec": {"hard": {"memory": "5G"}}})
+    assert refusal_of("team", hard, {"memory": 1}, {"memory": 5 * 10**9}) == (
+        "exceeded quota: team, requested: memory=5000000000, used: memory=1, limited: memory=5000000000"
     )
 
 
@@ -149,9 +239,15 @@ def test_every_container_must_name_what_the_quota_limits() -> None:
     }
 
 
-def test_pod_level_resources_stand_for_all_containers() -> None:
-    spec = {"containers": [{"name": "a"}], "resources": {"requests": {"cpu": "1"}}}
-    assert missing_values(["requests.cpu"], spec) == {}
+def test_containers_are_named_once_and_in_order() -> None:
+    spec = {"containers": [{"name": "b"}], "initContainers": [{"name": "c"}, {"name": "a"}]}
+    assert missing_values(["cpu"], spec) == {"cpu": ["a", "b", "c"]}
+
+
+@pytest.mark.parametrize("name", ["cpu", "memory", "hugepages-2Mi"])
+def test_any_pod_level_resource_stands_for_all_containers(name: str) -> None:
+    spec = {"containers": [{"name": "a"}], "resources": {"requests": {name: "1"}}}
+    assert missing_values(["requests.cpu", "limits.memory"], spec) == {}
 
 
 def test_hard_is_read_in_the_unit_of_the_resource() -> None:

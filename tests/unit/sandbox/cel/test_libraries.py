@@ -85,6 +85,19 @@ url('https://a.b/c?k=v&k=w').getQuery() == {'k': ['v','w']}
 url('https://a.b/c').getScheme() == 'https'
 quantity('50k').asInteger() == 50000
 !(quantity('500m').isInteger())
+quantity('2Gi').isInteger()
+!(quantity('1.5Gi').isInteger())
+!(quantity('1000000Gi').isInteger())
+!(quantity('1.0').isInteger())
+!(quantity('1000m').isInteger())
+!(quantity('1.0').sub(quantity('1.0')).isInteger())
+quantity('1.0').sub(quantity('1.0')).add(2).isInteger()
+quantity('0').add(2).isInteger()
+quantity('2k').add(quantity('500')).asInteger() == 2500
+!(quantity('1.5Gi').add(quantity('0.5Gi')).isInteger())
+!(quantity('9223372036854775807').add(1).isInteger())
+quantity('1.5Gi').add(quantity('0.5Gi')) == quantity('2Gi')
+quantity('2Gi').compareTo(quantity('1.5Gi').add(quantity('0.5Gi'))) == 0
 quantity('1k').add(quantity('1')) == quantity('1001')
 quantity('1k').sub(1) == quantity('999')
 quantity('1k').compareTo(quantity('1M')) == -1
@@ -217,6 +230,8 @@ self.?zz.orValue(1/0) == 1
 self.?zz.value() == 5
 self.l.exists(x, 1/(x-3) > 100)
 quantity('500m').asInteger() == 1
+quantity('1.5Gi').asInteger() == 1610612736
+quantity('2') == quantity('1').add(quantity('1'))
 self.m['z'] == 'y'
 self.l[9] == 3
 -(-9223372036854775807 - 1) == 0
