@@ -122,6 +122,7 @@ def _keep(real: Real, step: Step, finding: Finding, minor: str, given: argparse.
     """Write the step as a scenario, made small if that is asked for."""
     if given.shrink:
         step = shrunk(real, step, finding.kind, lambda s, f: not meant(s, f, minor))
+        finding = next(found for found in step.findings if found.kind == finding.kind)
     text = scenario_text(objects_of(step), step.pod, step.theirs, str(finding), minor)
     _write(given.out, f"{step.world} {step.pod['metadata']['name']} {finding.kind}", text)
 

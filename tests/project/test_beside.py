@@ -17,6 +17,7 @@ from tests.beside.rig.meant import meant
 from tests.beside.rig.outcome import Outcome, counted, differences
 from tests.beside.rig.play import Step
 from tests.beside.rig.real import State
+from tests.beside.rig.scenario import plain_objects
 from tests.beside.rig.scheduler_log import told
 
 AT = "I1130 06:40:16.1 7 schedule_one.go:984]"
@@ -325,3 +326,28 @@ def test_neighbours_that_stay_are_meant_where_affinity_needs_them(needed: str, s
     theirs = Outcome(message=f"0/1 nodes are available: preemption: 1 {said}", reasons=decided.reasons)
     (finding,) = differences(theirs, decided)
     assert meant(Step("world", {}, stored, state, theirs, decided, (finding,)), finding) == key
+
+
+def test_objects_of_a_step_can_be_created_again() -> None:
+    """A server has put matchLabelKeys into selectors; it would refuse them a second time."""
+    selector = {
+        "matchLabels": {"app": "a"},
+        "matchExpressions": [{"key": "v", "operator": "In", "values": ["1"]}],
+    }
+    term = {"topologyKey": "zone", "labelSelector": selector, "matchLabelKeys": ["v"]}
+    spread = {"maxSkew": 1, "topologyKey": "zone", "labelSelector": {}, "matchLabelKeys": ["v"]}
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    pod = a_pod(
+        "p",
+        nominated="n",
+        affinity={"podAntiAffinity": rules},
+        topologySpreadConstraints=[spread],
+    )
+    pod["metadata"] |= {"resourceVersion": "7", "ownerReferences": [{"kind": "ReplicaSet", "name": "r"}]}
+    (plain,) = plain_objects(state_of([], pod))
+    (found,) = plain["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert found == {"topologyKey": "zone", "labelSelector": selector}
+    assert plain["spec"]["topologySpreadConstraints"] == [spread]
+    assert plain["status"]["nominatedNodeName"] == "n"
+    assert "resourceVersion" not in plain["metadata"]
+    assert "ownerReferences" in plain["metadata"]

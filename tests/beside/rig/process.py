@@ -19,6 +19,8 @@ from tests.support.eventually import eventually
 
 _PREEMPTING: Final = re.compile(r"preempting (\d+) pods")
 NAME: Final = "muster-beside"
+# How kinds of findings begin that are of the process.
+PROCESS: Final = "process: "
 
 
 class Process:
@@ -87,6 +89,6 @@ def offered(pod: Raw) -> Raw:
 def compared(simulated: Outcome, decided: Outcome) -> tuple[Finding, ...]:
     """What the process decides otherwise than a simulation of the same objects."""
     return tuple(
-        Finding(f"process: {found.kind}", found.theirs, found.ours)
+        Finding(f"{PROCESS}{found.kind}", found.theirs, found.ours)
         for found in same_decision(simulated, decided)
     )

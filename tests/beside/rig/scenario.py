@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ _META: Final = (
     "namespace",
     "labels",
     "annotations",
+    "ownerReferences",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
@@ -30,7 +32,14 @@ _POD_DEFAULTS: Final = (
 )
 _CONTAINER_DEFAULTS: Final = ("terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy")
 _ADDED_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_STATUS: Final = ("phase", "startTime", "allocatable", "capacity", "disruptionsAllowed")
+# Of pods, nodes and budgets.
+_STATUS: Final = (
+    *("phase", "startTime", "nominatedNodeName", "containerStatuses"),
+    *("allocatable", "capacity", "images"),
+    "disruptionsAllowed",
+)
+# What a server has put into the selector of a term already.
+_MERGED: Final = ("matchLabelKeys", "mismatchLabelKeys")
 
 
 def objects_of(step: Step) -> list[Raw]:
@@ -73,10 +82,25 @@ def _plain_pod(spec: Raw) -> None:
     for container in (*spec["containers"], *spec.get("initContainers", ())):
         for name in _CONTAINER_DEFAULTS:
             container.pop(name, None)
+    for selecting in _selecting(spec):
+        keys = {one["key"] for one in selecting.get("labelSelector", {}).get("matchExpressions", ())}
+        for name in _MERGED:
+            if name in selecting and keys.issuperset(selecting[name]):
+                del selecting[name]
     kept = [one for one in spec.get("tolerations", ()) if one.get("key") not in _ADDED_TOLERATIONS]
     spec.pop("tolerations", None)
     if kept:
         spec["tolerations"] = kept
+
+
+def _selecting(spec: Raw) -> Iterator[Raw]:
+    """All that has a selector of pods: spread constraints and terms of (anti-)affinity."""
+    yield from spec.get("topologySpreadConstraints", ())
+    affinity = spec.get("affinity", {})
+    for rule in ("podAffinity", "podAntiAffinity"):
+        yield from affinity.get(rule, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ())
+        for term in affinity.get(rule, {}).get("preferredDuringSchedulingIgnoredDuringExecution", ()):
+            yield term["podAffinityTerm"]
 
 
 def scenario_text(objects: list[Raw], pod: Raw, theirs: Outcome, title: str, minor: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 from scheduler_core.errors import MusterError
 from tests.beside.rig.outcome import Finding
 from tests.beside.rig.play import Step, play
+from tests.beside.rig.process import PROCESS
 from tests.beside.rig.real import Real
 from tests.beside.rig.scenario import objects_of
 from tests.beside.rig.world import World
@@ -23,7 +24,7 @@ def shrunk(real: Real, step: Step, kind: str, unexplained: Callable[[Step, Findi
 
     def failing(candidate: dict[str, object]) -> bool:
         nonlocal smallest
-        found = _played(real, candidate)
+        found = _played(real, candidate, step.world, process=kind.startswith(PROCESS))
         if found is None or not any(
             finding.kind == kind and unexplained(found, finding) for finding in found.findings
         ):
@@ -43,7 +44,7 @@ def shrunk(real: Real, step: Step, kind: str, unexplained: Callable[[Step, Findi
     return smallest
 
 
-def _played(real: Real, candidate: dict[str, object]) -> Step | None:
+def _played(real: Real, candidate: dict[str, object], name: str, *, process: bool) -> Step | None:
     steps, objects = candidate["steps"], candidate["objects"]
     assert isinstance(steps, list)
     assert isinstance(objects, list)
@@ -51,7 +52,7 @@ def _played(real: Real, candidate: dict[str, object]) -> Step | None:
     if len(pods) != 1:
         return None
     try:
-        played = play(real, World("smaller", tuple(objects), tuple(pods)))
+        played = play(real, World(name, tuple(objects), tuple(pods), process=process))
     except (MusterError, KeyError, TypeError, ValueError, AssertionError):
         # No valid world: the server or the rig stumbles over it.
         return None
