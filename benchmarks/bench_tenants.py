@@ -3,11 +3,12 @@
 The other namespace has thousands of waiting pods (or gangs) of one shape, and deletes and creates a running
 pod every half second. Each end may help some of them, and each is tried by itself. Every 100 ms the watch has
 a pod of the quiet namespace that can start at once; the time until its binding is measured, as in
-`bench_flood.py`.
+`bench_flood.py`. `python -m benchmarks.bench_tenants most-terms victims` measures some shapes alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ GROUPS_PATH: Final = f"/apis/{POD_GROUPS.api_version}/{POD_GROUPS.plural}"
 END_SECONDS: Final = 0.5
 # Of 32 CPUs of a node; the pod that ends and comes again has one more.
 HELD: Final = "30500m"
+# The share of a node that the quota of the busy namespace has.
+ALL_HELD: Final = "31500m"
 CEILING_MS: Final = 200.0
 MEMBERS: Final = 32
 
@@ -126,6 +129,31 @@ def runs_with_most_terms(name: str, number: int) -> dict[str, Any]:
     return plain_pod(FLOOD, f"runs-{name}", HELD, nodeName=name, affinity=terms)
 
 
+def terms_that_refuse(number: int) -> dict[str, Any]:
+    """64 required rules, which no other pod has, that keep pods of the own namespace off the node."""
+    terms = [
+        {
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {
+                "matchExpressions": [{"key": f"k{term}", "operator": "NotIn", "values": [f"{number}"]}]
+            },
+        }
+        for term in range(64)
+    ]
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def runs_and_refuses(name: str, number: int) -> dict[str, Any]:
+    """A pod on a node with 64 terms that refuse others of its namespace, whose quota such pods fill."""
+    terms = terms_that_refuse(number)
+    return plain_pod(FLOOD, f"runs-{name}", ALL_HELD, nodeName=name, affinity=terms)
+
+
+def evicts(size: Size, number: int) -> dict[str, Any]:
+    """A pod that every running pod of its namespace refuses, and that may evict one of them."""
+    return plain_pod(FLOOD, f"waits-{number}", f"{2000 + number}m", priority=100)
+
+
 def runs_plainly(name: str, number: int) -> dict[str, Any]:
     """A pod on a node."""
     return plain_pod(FLOOD, f"runs-{name}", HELD, nodeName=name)
@@ -154,21 +182,28 @@ def group(number: int) -> dict[str, Any]:
 class Shape:
     """How the busy namespace's waiting and running pods are made; one in `share` of `Size.pods` waits."""
 
+    title: str
     make: Callable[[Size, int], dict[str, Any]]
     share: int = 1
     runs: Callable[[str, int], dict[str, Any]] = runs_plainly
 
 
-KINDS: Final[dict[str, Shape]] = {
-    "{:,} pods, each with a selector that no node has": Shape(no_node),
-    "{:,} pods, each for a full node": Shape(full_node),
-    "{:,} pods, each with requests of its own": Shape(own_size),
-    "{:,} pods, each beside another pod that does not exist": Shape(own_neighbour),
-    "{:,} pods, each with 32 spread constraints of its own": Shape(many_terms, 3),
-    "{:,} pods, each with 64 terms of its own, as its running pods": Shape(
-        most_terms, 3, runs_with_most_terms
+SHAPES: Final[dict[str, Shape]] = {
+    "no-node": Shape("pods, each with a selector that no node has", no_node),
+    "full-node": Shape("pods, each for a full node", full_node),
+    "own-size": Shape("pods, each with requests of its own", own_size),
+    "own-neighbour": Shape("pods, each beside another pod that does not exist", own_neighbour),
+    "spread": Shape("pods, each with 32 spread constraints of its own", many_terms, 3),
+    "most-terms": Shape(
+        "pods, each with 64 terms of its own, as its running pods", most_terms, 3, runs_with_most_terms
     ),
-    "{:,} members of gangs of 32 that all differ": Shape(unlike_member, 5),
+    "victims": Shape(
+        "pods, each of which may evict running pods with 64 terms that refuse it",
+        evicts,
+        90,
+        runs_and_refuses,
+    ),
+    "gangs": Shape("members of gangs of 32 that all differ", unlike_member, 5),
 }
 
 
@@ -227,17 +262,31 @@ def _times(began: float, every: float) -> Iterator[float]:
     return (began + number * every for number in count())
 
 
+def measured(size: Size, shape: Shape) -> list[Row]:
+    """Median, 99th percentile and maximum of the waiting time beside one shape."""
+    pods = max(size.pods // shape.share, MEMBERS) // MEMBERS * MEMBERS
+    found = waits(size, shape, pods)
+    name = f"beside {pods:,} {shape.title}: others wait"
+    return [
+        Row(f"{name}, p50", found[len(found) // 2], "ms"),
+        Row(f"{name}, p99", found[min(len(found) - 1, len(found) * 99 // 100)], "ms", ceiling=CEILING_MS),
+        Row(f"{name}, at most", found[-1], "ms"),
+    ]
+
+
 def main(small: bool = False) -> list[Row]:
-    """Rows per shape: median, 99th percentile and maximum of the waiting time."""
+    """The rows of all shapes."""
     size = SMALL if small else FULL
-    rows = []
-    for title, shape in KINDS.items():
-        pods = max(size.pods // shape.share, MEMBERS) // MEMBERS * MEMBERS
-        found = waits(size, shape, pods)
-        name = f"beside {title.format(pods)}: others wait"
-        rows += [
-            Row(f"{name}, p50", found[len(found) // 2], "ms"),
-            Row(f"{name}, p99", found[min(len(found) - 1, len(found) * 99 // 100)], "ms", ceiling=CEILING_MS),
-            Row(f"{name}, at most", found[-1], "ms"),
-        ]
-    return rows
+    return [row for shape in SHAPES.values() for row in measured(size, shape)]
+
+
+def _command_line() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("shapes", nargs="+", choices=SHAPES, metavar="SHAPE", help=", ".join(SHAPES))
+    for name in parser.parse_args().shapes:
+        for row in measured(FULL, SHAPES[name]):
+            print(f"{row.name}: {row.figure} {row.unit} {row.verdict}", flush=True)
+
+
+if __name__ == "__main__":
+    _command_line()

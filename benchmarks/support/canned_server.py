@@ -195,8 +195,12 @@ class _Handler(StandInHandler):
         self._body()
         self._answer(200, _SUCCESS)
 
+    def do_DELETE(self) -> None:
+        self._body()
+        self._answer(200, _SUCCESS)
+
     def _body(self) -> bytes:
-        return self.rfile.read(int(self.headers["Content-Length"]))
+        return self.rfile.read(int(self.headers.get("Content-Length", "0")))
 
     def _answer(self, status: int, body: bytes) -> None:
         self.answer(status, body, {"Content-Type": "application/json"})

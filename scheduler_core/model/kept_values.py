@@ -20,8 +20,8 @@ MOST_POD_VALUES: Final = 250_000
 # Budgets and claims select by one or two labels.
 MOST_BUDGET_VALUES: Final = 50_000
 MOST_CLAIM_VALUES: Final = 50_000
-# Terms of affinity of a namespace's pods that concern pods of others: each is looked at in decisions about
-# these, which takes about 20 us.
+# Terms of affinity of a namespace's pods that concern pods of others: all are looked at in decisions about
+# these, and the pods that they select are counted for each.
 MOST_FOREIGN_TERMS: Final = 1_000
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from scheduler_core.model.names import INTER_POD_AFFINITY
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
-from scheduler_core.state.neighbours.affinity_index import Role, TermGroup, carries_terms
+from scheduler_core.state.neighbours.affinity_index import carries_terms
 from scheduler_core.state.neighbours.domains import Domains
 
 REASONS: Final = (
@@ -31,7 +31,6 @@ REASONS: Final = (
     Reason("node(s) didn't satisfy existing pods anti-affinity rules"),
 )
 _SCORING: Final = "InterPodAffinity/score"
-_TERMS: Final = "InterPodAffinity/terms"
 _AFFINITY: Final = 1
 _ANTI_AFFINITY: Final = 2
 _EXISTING: Final = 4
@@ -69,12 +68,10 @@ class InterPodAffinity:
     def pre_filter(self, cycle: Cycle) -> Status:
         """Verdicts per domain; SKIP for a pod without required terms that no placed pod rejects."""
         pod = cycle.pod
-        groups = [g for g in _terms_about(cycle) if g.term.role is Role.REPELS]
-        if not (groups or pod.pod_affinity.required or pod.pod_anti_affinity.required):
+        guarded = cycle.state.neighbours.refusals_of(pod)
+        if not (guarded or pod.pod_affinity.required or pod.pod_anti_affinity.required):
             return SKIP
-        cycle.slots[self.name] = _Filtering(
-            _unwanted(cycle.state, pod), _avoided(cycle.state, pod), _guarded(cycle.state, groups)
-        )
+        cycle.slots[self.name] = _Filtering(_unwanted(cycle.state, pod), _avoided(cycle.state, pod), guarded)
         return SUCCESS
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
@@ -105,19 +102,15 @@ class InterPodAffinity:
                 domains = state.neighbours.domains(term.topology_key)
                 sums = state.neighbours.selected(selected_by(state, pod, term), domains)
                 _add(weights, term.topology_key, sign * term.weight, sums)
-        for key, theirs in state.neighbours.carried_together(self._weighted(_terms_about(cycle))).items():
+        of_others = state.neighbours.carried_together(
+            *state.neighbours.terms_about(pod).weighted(self.hard_weight)
+        )
+        for key, theirs in of_others.items():
             _add(weights, key, 1, theirs)
         if not weights:
             return SKIP
         cycle.slots[_SCORING] = weights
         return SUCCESS
-
-    def _weighted(self, groups: Iterable[TermGroup]) -> Iterator[tuple[TermGroup, int]]:
-        """The terms that have a say in the scores, with their weights."""
-        for group in groups:
-            weight = self.hard_weight if group.term.role is Role.REQUIRES else group.term.weight
-            if weight and group.term.role is not Role.REPELS:
-                yield group, weight
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """int64 [M]: sum of the weights of the node's domains; may be negative."""
@@ -146,14 +139,6 @@ class InterPodAffinity:
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """Relevant pods were added, changed or deleted; nodes or namespaces were added or relabelled."""
         return Obstacle.NEIGHBOURS.hints(NarrowHint(_may_change_neighbours, _reach))
-
-
-def _terms_about(cycle: Cycle) -> list[TermGroup]:
-    """Terms of placed pods that select the cycle's pod, looked up once."""
-    found: list[TermGroup] | None = cycle.slots.get(_TERMS)
-    if found is None:
-        found = cycle.slots[_TERMS] = cycle.state.neighbours.terms_about(cycle.pod)
-    return found
 
 
 def _add(weights: dict[str, Int64], key: str, weight: int, sums: Int32 | Int64) -> None:
@@ -189,14 +174,6 @@ def _avoided(state: ClusterState, pod: Pod) -> _Verdicts:
         domains = state.neighbours.domains(term.topology_key)
         present = state.neighbours.selected(selected_by(state, pod, term), domains) > 0
         _join(out, term.topology_key, domains, present)
-    return out
-
-
-def _guarded(state: ClusterState, groups: Sequence[TermGroup]) -> _Verdicts:
-    """Domains with a pod whose required anti-affinity selects this pod."""
-    out: _Verdicts = {}
-    for key, sums in state.neighbours.carried_together((group, 1) for group in groups).items():
-        _join(out, key, state.neighbours.domains(key), sums > 0)
     return out
 
 

@@ -15,14 +15,13 @@ import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.pod_terms import selected_by
-from scheduler_core.framework.preemption.demand import Rows, selected, where
+from scheduler_core.framework.preemption.demand import Rows, selected
 from scheduler_core.framework.spread import constraints_of
 from scheduler_core.model.names import LABEL_ZONE
 from scheduler_core.model.pods.affinity import SpreadConstraint
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import NOTHING
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.neighbours.affinity_index import Role, terms_of
 from scheduler_core.state.neighbours.domains import Domains
 from scheduler_core.state.neighbours.selections import Selection, counted
 
@@ -34,13 +33,14 @@ MOST_PODS: Final = 256
 
 
 class _Conflict(NamedTuple):
-    """A conflict: pods (bool [rows]) in the domains of a topology key that refuse the pod.
+    """A conflict: pods in the domains of a topology key that refuse the pod.
 
-    `total` int64 [V + 1] counts all of them per domain; with `all_go` none of them may stay.
+    `times` int64 [rows]: for how many reasons each pod that may go refuses it. `total` int64 [V + 1] has the
+    reasons of all pods per domain; with `all_go` none of them may stay.
     """
 
     domains: Domains
-    pods: Bool
+    times: Int64
     total: Int64
     all_go: bool
 
@@ -64,15 +64,14 @@ class Conflicts:
             yield self._selected(selection, term.topology_key, all_go=True)
 
     def _of_others(self) -> Iterator[_Conflict]:
-        neighbours = self._state.neighbours
-        for group in neighbours.terms_about(self._pod):
-            if group.term.role is Role.REPELS:
-                slots = np.array(list(group.slots), dtype=np.int64)
-                near = np.isin(self._state.table.slot[: len(self._eligible)], slots)
-                near &= self._eligible | self._leaving
-                carry = where(self._state, near, lambda pod, term=group.term: term in terms_of(pod))  # type: ignore[misc]
-                total = neighbours.carried(group).astype(np.int64)
-                yield _Conflict(neighbours.domains(group.term.topology_key), carry, total, True)
+        """One for each topology key of all terms, of which there may be thousands."""
+        neighbours, rows = self._state.neighbours, len(self._eligible)
+        may_go = self._eligible | self._leaving
+        terms = neighbours.terms_about(self._pod).repelling()
+        totals = neighbours.carried_together(terms)
+        for key, carriers in neighbours.carriers(terms):
+            times = np.bincount(carriers, minlength=rows)[:rows]
+            yield _Conflict(neighbours.domains(key), np.where(may_go, times, 0), totals[key], True)
 
     def _spread(self) -> Iterator[_Conflict]:
         """Hard constraints. Defaults of a profile are unknown here; spread over zones replaces them."""
@@ -84,7 +83,7 @@ class Conflicts:
         domains = self._state.neighbours.domains(key)
         total = self._state.neighbours.selected(selection, domains).astype(np.int64)
         pods = selected(self._state, self._eligible | self._leaving, selection)
-        return _Conflict(domains, pods, total, all_go)
+        return _Conflict(domains, pods.astype(np.int64), total, all_go)
 
     def nodes(self, refused: Bool, lacks: Bool) -> Iterator[int]:
         """Slots of a few refused nodes (bool [N]) that evictions could open, those with the fewest first.
@@ -135,7 +134,8 @@ class Conflicts:
         """(eligible or leaving pods, all pods) per domain, int64 [V + 1] each; 0 outside of the domains."""
         total = item.total.copy()
         there: Int64 = np.zeros(len(total), dtype=np.int64)
-        np.add.at(there, item.domains.raw[self._state.table.slot[np.flatnonzero(item.pods)]], 1)
+        rows = np.flatnonzero(item.times)
+        np.add.at(there, item.domains.raw[self._state.table.slot[rows]], item.times[rows])
         there[-1] = total[-1] = 0
         return there, total
 
@@ -146,7 +146,7 @@ class Conflicts:
         for item in self._all:
             domain = item.domains.raw[slot]
             if domain >= 0:
-                out |= item.pods & (item.domains.raw[table.slot[:size]] == domain)
+                out |= (item.times > 0) & (item.domains.raw[table.slot[:size]] == domain)
         return out
 
     def rows(self, slot: int, *, whole_node: bool) -> Rows:

@@ -263,8 +263,11 @@ class VictimSearch:
         least[PODS_ROW] = np.maximum(least[PODS_ROW], 1)
         bounds = Bounds(matrix, None, least, self.state.nodes.name_ranks())
         places = chain.from_iterable(block.tolist() for block, _ in bounds.blocks())
-        for place in islice(places, MAX_EXACT_NODES if choice.best is None else MAX_TRIALS):
-            if choice.is_cheaper_than(bounds.cost(place)[:SURE_KEYS]):
+        beside = 0
+        for place in islice(places, MAX_EXACT_NODES):
+            # A trial of a node takes milliseconds: where victims are known, few others are compared.
+            beside += choice.best is not None
+            if beside > MAX_TRIALS or choice.is_cheaper_than(bounds.cost(place)[:SURE_KEYS]):
                 return
             lane = int(bounds.lanes[place])
             rows = matrix.rows[matrix.chosen[:, lane], lane].astype(np.int64)

@@ -139,14 +139,19 @@ class Counted(Protocol):
 
 
 class DomainCounts:
-    """The number of a set's pods in each domain: `sums`, int32 [V + 1]."""
+    """The number of a set's pods in each domain: `sums`, int32 [V + 1]. `position` is the owner's."""
 
-    __slots__ = ("domains", "owner", "sums")
+    __slots__ = ("domains", "owner", "position", "sums")
 
     def __init__(self, owner: Counted, domains: Domains) -> None:
         self.owner = owner
         self.domains = domains
         self.sums = fresh_sums(owner, domains)
+        self.position = -1
+
+    def renew(self) -> None:
+        """Count anew."""
+        self.sums = fresh_sums(self.owner, self.domains)
 
     def add(self, slot: int, times: int) -> None:
         """Pods of the set came to a node, or left it. A slot younger than the domains is in none of them."""

@@ -6,18 +6,25 @@ nodes' labels and the namespaces; undoing a placement undoes it here as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.types import Int32, Int64
+from scheduler_core.arrays.types import Bool, Int32, Int64
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import Selector
-from scheduler_core.state.neighbours.affinity_index import AffinityIndex, TermGroup, TermKey, carries_terms
+from scheduler_core.state.neighbours.affinity_index import (
+    AffinityIndex,
+    TermGroup,
+    TermKey,
+    TermsAbout,
+    carries_terms,
+)
 from scheduler_core.state.neighbours.domains import CountCache, DomainCache, Domains, sums_at
+from scheduler_core.state.neighbours.refusals import Refusals
 from scheduler_core.state.neighbours.selections import Selection, Selections
 from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.state.placed.labels import PodLabels
@@ -25,8 +32,8 @@ from scheduler_core.state.placed.pods import PodTable
 
 # Pods that are gone leave the selectors of namespaces that they named.
 _MOST_SELECTORS: Final = 1024
-# To read so many slots takes less time than to keep counts current, or to make them anew.
-FEW_SLOTS: Final = 16
+# To count so many terms one by one, each of which is kept, takes less time than to look at all carriers.
+FEW_TERMS: Final = 32
 _NO_LABELS: Mapping[str, str] = {}
 
 
@@ -44,6 +51,7 @@ class Neighbours:
         self._domains = DomainCache(nodes)
         self.selections = Selections(table, self.labels, self._cache)
         self.affinity = AffinityIndex()
+        self._refusals = Refusals(self.affinity, self._domains.get, self.carried_together)
         self._selected: dict[Selector, frozenset[str]] = {}
 
     # Told by the state
@@ -55,14 +63,14 @@ class Neighbours:
         if self.selections.watched:
             self.selections.add(pod, slot, 1, ending=pod.terminating)
         if carries_terms(pod):
-            self.affinity.add(pod, slot, 1)
+            self.affinity.add(pod, row, slot)
 
     def removed(self, row: int, pod: Pod, slot: int) -> None:
         """A pod left its node. Its row must not be alive any more."""
         if self.selections.watched:
             self.selections.add(pod, slot, -1, ending=bool(self._table.ending[row]))
         if carries_terms(pod):
-            self.affinity.add(pod, slot, -1)
+            self.affinity.remove(row, slot)
 
     def swapped(self, row: int, old: Pod, pod: Pod, slot: int, *, ended: bool) -> None:
         """A placed pod has a newer form; `ended`: it was terminating, or to be evicted."""
@@ -74,8 +82,9 @@ class Neighbours:
         elif pod.terminating and not ended:
             self.selections.ends(pod, slot, -1)
         if old.pod_affinity != pod.pod_affinity or old.pod_anti_affinity != pod.pod_anti_affinity:
-            self.affinity.add(old, slot, -1)
-            self.affinity.add(pod, slot, 1)
+            self.affinity.remove(row, slot)
+            if carries_terms(pod):
+                self.affinity.add(pod, row, slot)
 
     def ends(self, pod: Pod, slot: int, times: int) -> None:
         """A pod is to be evicted (-1), or is not any more (1)."""
@@ -85,6 +94,7 @@ class Neighbours:
     def namespaces_changed(self) -> None:
         """A namespace came, went or has other labels."""
         self._selected.clear()
+        self.affinity.namespaces_changed()
 
     # Asked by plugins
 
@@ -102,25 +112,22 @@ class Neighbours:
         """int32 [V + 1], read-only: carriers of a term per domain of its topology key."""
         return self._cache.sums(group, self._domains.get(group.term.topology_key))
 
-    def carried_together(self, terms: Iterable[tuple[TermGroup, int]]) -> dict[str, Int64]:
-        """int64 [V + 1] per topology key: carriers of terms per domain, each times the weight of its term.
+    def carried_together(self, terms: TermsAbout, weights: Int64 | None = None) -> dict[str, Int64]:
+        """int64 [V + 1] per topology key: carriers of terms per domain, each times the weight of its term
+        (int64 [K], None: 1).
 
-        Terms that few nodes have are counted together: thousands of them cost no count each.
+        Of few terms the counts are kept current. Many are counted at once: thousands cost no count each.
         """
         found: dict[str, Int64] = {}
-        few: dict[str, tuple[list[int], list[int]]] = {}
-        for group, weight in terms:
+        weights = np.ones(len(terms), dtype=np.int64) if weights is None else weights
+        if len(terms) > FEW_TERMS:
+            for key, places, times in self.affinity.carriers(terms, weights):
+                slots = self.affinity.table.slot[places]
+                found[key] = sums_at(slots, times, self._domains.get(key)).astype(np.int64)
+            return found
+        for group, weight in zip(terms, weights, strict=True):
             key = group.term.topology_key
-            if len(group.slots) <= FEW_SLOTS:
-                slots, numbers = few.setdefault(key, ([], []))
-                slots.extend(group.slots)
-                numbers.extend(weight * number for number in group.slots.values())
-            else:
-                sums: Int64 = self.carried(group) * np.int64(weight)
-                found[key] = found[key] + sums if key in found else sums
-        for key, (slots, numbers) in few.items():
-            spots = np.array(slots, dtype=np.int64), np.array(numbers, dtype=np.int64)
-            sums = sums_at(*spots, self._domains.get(key)).astype(np.int64)
+            sums: Int64 = self.carried(group) * weight
             found[key] = found[key] + sums if key in found else sums
         return found
 
@@ -129,9 +136,18 @@ class Neighbours:
         """Whether any placed pod carries a term."""
         return self.affinity.carried > 0
 
-    def terms_about(self, pod: Pod) -> list[TermGroup]:
+    def terms_about(self, pod: Pod) -> TermsAbout:
         """Terms of placed pods that select a pod."""
         return self.affinity.matching(pod, self._namespace_labels(pod))
+
+    def refusals_of(self, pod: Pod) -> dict[str, tuple[Domains, Bool]]:
+        """By topology key the domains with a pod whose required anti-affinity selects a pod, bool [V + 1]."""
+        return self._refusals.of(pod, self._namespace_labels(pod))
+
+    def carriers(self, terms: TermsAbout) -> Iterator[tuple[str, Int64]]:
+        """(topology key, rows of placed pods int64 [K]) per key: a row as often as its pod has such terms."""
+        for key, places, _ in self.affinity.carriers(terms, np.ones(len(terms), dtype=np.int64)):
+            yield key, self.affinity.table.pod[places]
 
     def term_selects(self, term: TermKey, pod: Pod) -> bool:
         """Whether a term selects a pod."""
@@ -154,4 +170,5 @@ class Neighbours:
 
     def check(self, placed: Iterable[tuple[Pod, int]]) -> list[str]:
         """Broken invariants in words, given every placed pod with its slot."""
+        self.selections.catch_up()
         return [*self.labels.check(), *self.affinity.check(placed), *self._cache.check()]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,11 @@ from scheduler_core.state.neighbours.domains import CountCache, DomainCounts, Do
 from scheduler_core.state.neighbours.selector_index import NamespacedIndex
 from scheduler_core.state.placed.labels import PodLabels
 from scheduler_core.state.placed.pods import PodTable
+
+# To update so many counts takes half a millisecond; an attempt asks for 100 at most.
+MOST_CURRENT: Final = 256
+# Namespaces with counts that were left behind; of more, those of all are.
+_MOST_NAMESPACES: Final = 1024
 
 
 class Selection(NamedTuple):
@@ -44,7 +50,11 @@ def counted(pod: Pod, constraint: SpreadConstraint) -> Selection:
 
 
 class Selections:
-    """Counts of selections per domain. A selection is counted from its first query until it is forgotten."""
+    """Counts of selections per domain. A selection is counted from its first query until it is forgotten.
+
+    Its counts are kept current, unless the pods of a namespace may be in more than `MOST_CURRENT` of them:
+    then a pod that comes or goes leaves these behind, and each is counted anew when it is asked for.
+    """
 
     def __init__(self, table: PodTable, labels: PodLabels, cache: CountCache) -> None:
         self.table = table
@@ -53,6 +63,10 @@ class Selections:
         self.index: NamespacedIndex[_Watched] = NamespacedIndex()
         self._cache = cache
         self._latest: tuple[Selection, Int64] | None = None
+        # Changes that left counts behind; the number of the last one by namespace, and of any that has none.
+        self._changes = 0
+        self._changed_in: dict[str, int] = {}
+        self._changed_anywhere = 0
 
     def sums(self, selection: Selection, domains: Domains) -> Int32:
         """int32 [V + 1], read-only: pods of the selection per domain."""
@@ -60,12 +74,48 @@ class Selections:
         if watched is None:
             watched = self.watched[selection] = _Watched(self, selection)
             self.index.add(watched, selection.namespaces, selection.selector)
-        return self._cache.sums(watched, domains)
+        self._cache.sums(watched, domains)
+        counts = watched.counts[domains.key]
+        if counts.position < 0:
+            counts.position = self._changes
+        elif self._is_behind(selection, counts):
+            counts.renew()
+            counts.position = self._changes
+        return counts.sums
+
+    def _is_behind(self, selection: Selection, counts: DomainCounts) -> bool:
+        """Whether a change of its namespaces was left out."""
+        if counts.position >= self._changes:
+            return False
+        names = selection.namespaces
+        if names is None or self._changed_anywhere > counts.position:
+            return True
+        return any(self._changed_in.get(name, 0) > counts.position for name in names)
+
+    def catch_up(self) -> None:
+        """Count anew all that was left behind."""
+        for selection, watched in self.watched.items():
+            for counts in watched.counts.values():
+                if self._is_behind(selection, counts):
+                    counts.renew()
+                    counts.position = self._changes
+
+    def _about(self, pod: Pod) -> list[_Watched]:
+        """Selections that may contain a pod; none where they are so many that they are left behind."""
+        found = list(islice(self.index.candidates(pod.namespace, pod.labels), MOST_CURRENT + 1))
+        if len(found) <= MOST_CURRENT:
+            return found
+        self._changes += 1
+        self._changed_in[pod.namespace] = self._changes
+        if len(self._changed_in) > _MOST_NAMESPACES:
+            self._changed_in.clear()
+            self._changed_anywhere = self._changes
+        return []
 
     def add(self, pod: Pod, slot: int, times: int, *, ending: bool) -> None:
         """A pod came to a node (1) or left it (-1) while something is watched; its labels are known."""
         self._latest = None
-        for watched in self.index.candidates(pod.namespace, pod.labels):
+        for watched in self._about(pod):
             if watched.selection.takes(pod) and not (ending and watched.selection.live):
                 for counts in watched.counts.values():
                     counts.add(slot, times)
@@ -73,7 +123,7 @@ class Selections:
     def ends(self, pod: Pod, slot: int, times: int) -> None:
         """A placed pod is terminating or to be evicted (-1), or is not to be evicted any more (1)."""
         self._latest = None
-        for watched in self.index.candidates(pod.namespace, pod.labels):
+        for watched in self._about(pod):
             if watched.selection.live and watched.selection.takes(pod):
                 for counts in watched.counts.values():
                     counts.add(slot, times)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.selectors import IN, Requirement, Selector
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.neighbours.affinity_index import AffinityIndex, Role, carries_terms, terms_of
-from scheduler_core.state.neighbours.neighbours import FEW_SLOTS
+from scheduler_core.state.neighbours.neighbours import FEW_TERMS
 from tests.support.builders import PodBuilder, make_node, make_pod
+from tests.support.kept import entries
 
 REQUIRED, PREFERRED = (
     "requiredDuringSchedulingIgnoredDuringExecution",
@@ -36,7 +38,7 @@ def preferring(kind: str, weight: int) -> PodBuilder:
 
 def spoken_of(pod: PodBuilder, by: PodBuilder, labels: dict[str, str] | None = None) -> bool:
     index = AffinityIndex()
-    index.add(by.obj(), 0, 1)
+    index.add(by.obj(), 0, 0)
     return bool(index.matching(pod.obj(), labels or {}))
 
 
@@ -88,18 +90,43 @@ def test_a_term_without_a_selector_speaks_of_nobody() -> None:
 
 def test_carriers_are_counted_by_node_and_a_term_goes_with_the_last() -> None:
     index, pod = AffinityIndex(), carrier(AVOIDS, term()).obj()
-    for slot in (1, 1, 4):
-        index.add(pod, slot, 1)
+    for row, slot in enumerate((1, 1, 4)):
+        index.add(pod, row, slot)
     (group,) = index.matching(WEB_A.obj(), {})
-    assert (group.slots, [array.tolist() for array in group.spots()]) == ({1: 2, 4: 1}, [[1, 4], [2, 1]])
-    for slot in (1, 4, 1):
-        index.add(pod, slot, -1)
-    assert (index.matching(WEB_A.obj(), {}), index.groups) == ([], {})
+    assert group.spots()[0].tolist() == [1, 1, 4]
+    for row, slot in ((1, 1), (2, 4), (0, 1)):
+        index.remove(row, slot)
+    assert (list(index.matching(WEB_A.obj(), {})), index.carried) == ([], 0)
+
+
+def test_terms_without_carriers_are_kept_for_a_while_as_evictions_are_tried_again_and_again() -> None:
+    index, pod = AffinityIndex(), carrier(AVOIDS, term()).obj()
+    for _ in range(3):
+        index.add(pod, 0, 1)
+        index.remove(0, 1)
+    assert len(index.groups) == 1
+    kept = []
+    for number in range(900):
+        index.add(carrier(AVOIDS, term(f"app-{number}")).obj(), 0, 1)
+        index.remove(0, 1)
+        if number in (300, 899):
+            kept.append(entries(index))
+    assert len(index.groups) < 300
+    assert kept[1] < kept[0] + 2100, "the moves that are kept"
+
+
+def test_a_pod_that_says_the_same_twice_counts_twice() -> None:
+    index, pod = AffinityIndex(), carrier(AVOIDS, term(), term()).obj()
+    index.add(pod, 5, 1)
+    (group,) = index.matching(WEB_A.obj(), {})
+    assert (group.spots()[0].tolist(), index.check([(pod, 1)])) == ([1, 1], [])
+    index.remove(5, 1)
+    assert (index.carried, index.check([])) == (0, [])
 
 
 def test_the_checker_compares_with_the_pods() -> None:
     index, pod = AffinityIndex(), carrier(AVOIDS, term()).obj()
-    index.add(pod, 1, 1)
+    index.add(pod, 0, 1)
     assert index.check([(pod, 1)]) == []
     for placed in ([], [(pod, 2)], [(pod, 1), (pod, 1)], [(pod, 1), (carrier(WANTS, term()).obj(), 1)]):
         assert len(index.check(placed)) == 1
@@ -144,42 +171,42 @@ def test_thousands_of_terms_that_few_pods_carry_are_counted_together() -> None:
     state = cluster(*(pod.on("mno"[number % 3]) for number, pod in enumerate(pods)))
     groups = state.neighbours.terms_about(WEB_A.obj())
     assert len(groups) == 1000
-    together = state.neighbours.carried_together(
-        (group, 2 + number % 2) for number, group in enumerate(groups)
-    )
+    weights = 2 + np.arange(1000) % 2
+    together = state.neighbours.carried_together(groups, weights)
     assert not any(group.counts for group in groups)
     one_by_one = [
-        (2 + number % 2) * state.neighbours.carried(group).astype(int) for number, group in enumerate(groups)
+        weight * state.neighbours.carried(group).astype(int)
+        for group, weight in zip(groups, weights, strict=True)
     ]
     assert {key: sums.tolist() for key, sums in together.items()} == {"zone": sum(one_by_one).tolist()}
 
 
-def test_terms_of_many_and_of_few_pods_add_up() -> None:
+@pytest.mark.parametrize("more", [0, FEW_TERMS], ids=["few terms", "many terms"])
+def test_terms_of_many_and_of_few_pods_add_up(more: int) -> None:
     state = ClusterState()
-    for number in range(3 * FEW_SLOTS):
+    for number in range(48):
         state.put_node(make_node(f"n{number}").label("zone", f"z{number % 3}").allocatable(cpu=9).obj())
         state.put_pod(carrier(AVOIDS, term(), key=f"a/p{number}").on(f"n{number}").obj())
-    state.put_pod(carrier(AVOIDS, term(namespaces=["a", "b"]), key="a/q").on("n1").obj())
-    groups = state.neighbours.terms_about(WEB_A.obj())
-    found = state.neighbours.carried_together((group, 1) for group in groups)
-    assert {key: sums.tolist() for key, sums in found.items()} == {
-        "zone": [FEW_SLOTS, FEW_SLOTS + 1, FEW_SLOTS, 0]
-    }
+    nowhere = [{**term(), "topologyKey": f"nowhere-{number}"} for number in range(more)]
+    state.put_pod(carrier(AVOIDS, term(namespaces=["a", "b"]), *nowhere, key="a/q").on("n1").obj())
+    found = state.neighbours.carried_together(state.neighbours.terms_about(WEB_A.obj()))
+    assert found["zone"].tolist() == [16, 17, 16, 0]
+    assert not any(sums.any() for key, sums in found.items() if key != "zone")
 
 
 def test_a_cluster_without_terms_says_so() -> None:
     state = cluster(WEB_A.on("m"))
     assert not state.neighbours.have_terms
-    assert state.neighbours.terms_about(WEB_A.obj()) == []
+    assert len(state.neighbours.terms_about(WEB_A.obj())) == 0
 
 
 def test_terms_that_select_namespaces_follow_their_labels() -> None:
     state = cluster(carrier(AVOIDS, term(**TEAM)).on("m"))
-    assert state.neighbours.terms_about(WEB_B.obj()) == []
+    assert len(state.neighbours.terms_about(WEB_B.obj())) == 0
     state.put_namespace(Namespace("b", "uid", "1", {"team": "blue"}, {}, False))
     assert len(state.neighbours.terms_about(WEB_B.obj())) == 1
     state.put_namespace(Namespace("b", "uid", "2", {"team": "red"}, {}, False))
-    assert state.neighbours.terms_about(WEB_B.obj()) == []
+    assert len(state.neighbours.terms_about(WEB_B.obj())) == 0
 
 
 def test_namespaces_with_some_labels() -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from scheduler_core.model.selectors import IN, NOTHING, Requirement, Selector
+from scheduler_core.model.selectors import IN, NOT_IN, NOTHING, Requirement, Selector
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.neighbours.domains import EACH_NODE, CountCache
-from scheduler_core.state.neighbours.selections import Selection, Selections
+from scheduler_core.state.neighbours.domains import EACH_NODE, CountCache, DomainCounts
+from scheduler_core.state.neighbours.selections import MOST_CURRENT, Selection, Selections
 from scheduler_core.state.neighbours.selector_index import NamespacedIndex, SelectorIndex
 from scheduler_core.state.placed.labels import PodLabels
 from scheduler_core.state.trial import Trial
@@ -189,3 +189,35 @@ def test_candidates_of_a_namespace(namespaces: list[str] | None, found: str) -> 
     for item in ("it", "nothing", "unknown"):
         index.remove(item)
     assert (len(index), list(index.candidates("a", {"app": "web"}))) == (0, [])
+
+
+def test_counts_of_many_selections_are_left_behind_and_counted_anew_when_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pod that came or went updated all of them, 2 us each: 8,192 of a tenant's pods took 14 ms."""
+    updated = list[int]()
+    add = DomainCounts.add
+    monkeypatch.setattr(
+        DomainCounts, "add", lambda counts, slot, times: updated.append(slot) or add(counts, slot, times)
+    )
+    state = cluster(4)
+    zones = state.neighbours.domains(ZONE)
+    about = [
+        Selection(names, Selector((Requirement(f"k{number}", NOT_IN, ("x",)),)), live)
+        for number in range(MOST_CURRENT)
+        for names in (None, frozenset(("a",)))
+        for live in (True, False)
+    ]
+    other = Selection(frozenset(("b",)), WEB, live=False)
+    for selection in (*about, other):
+        state.neighbours.selected(selection, zones)
+    for number in range(5):
+        state.put_pod(make_pod(f"a/p{number}").uid(f"p{number}").on(f"n{number % 2}").obj())
+    state.remove_pod("p0")
+    state.put_pod(make_pod("b/web").uid("web").labels(app="web").on("n1").obj())
+    assert not updated
+    for selection in about:
+        expected = 4 + (selection.namespaces is None)
+        assert state.neighbours.selected(selection, zones).sum() == expected
+    assert state.neighbours.selected(other, zones).sum() == 1
+    assert state.check() == []
