@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -131,14 +132,6 @@ NAMED: dict[str, tuple[Step, str]] = {
     "a reason that is missing beside nodes that are cut off": (
         step(Outcome(reasons={CUT: 2, "y": 1}), Outcome(reasons={TAINT: 2, "x": 1})),
         "",
-    ),
-    "a score of a pod with requests of its own": (
-        step(
-            runs(NodeResourcesFit={"a": 1, "b": 2}),
-            runs(NodeResourcesFit={"a": 1, "b": 3}),
-            resources={"requests": {"cpu": "1"}},
-        ),
-        "pod-level-requests-are-scored",
     ),
     "a score of another pod": (
         step(runs(NodeResourcesFit={"a": 1, "b": 2}), runs(NodeResourcesFit={"a": 1, "b": 3})),
@@ -351,3 +344,24 @@ def test_objects_of_a_step_can_be_created_again() -> None:
     assert plain["status"]["nominatedNodeName"] == "n"
     assert "resourceVersion" not in plain["metadata"]
     assert "ownerReferences" in plain["metadata"]
+
+
+LEVEL: dict[str, tuple[dict[str, Any], int, str]] = {
+    "requests of its own": ({"resources": {"requests": {"cpu": "2"}}}, 0, "pod-level-requests-are-scored"),
+    "requests of its own, and another score than without": ({"resources": {"requests": {"cpu": "2"}}}, 1, ""),
+    "no requests of its own": ({}, 1, ""),
+}
+
+
+@pytest.mark.parametrize(("spec", "more", "key"), LEVEL.values(), ids=LEVEL)
+def test_scores_are_meant_where_theirs_are_those_without_requests_of_the_pod_level(
+    spec: dict[str, Any], more: int, key: str
+) -> None:
+    state = state_of([a_node("n", "4"), a_node("m", "8")])
+    stored = msgspec.json.encode(a_pod("p", **spec))
+    theirs = ours.decide(state, msgspec.json.encode(a_pod("p")), 0.0)
+    fit = {node: score + more for node, score in theirs.scores["NodeResourcesFit"].items()}
+    theirs = replace(theirs, scores={**theirs.scores, "NodeResourcesFit": fit})
+    decided = ours.decide(state, stored, 0.0)
+    (finding,) = (one for one in differences(theirs, decided) if one.kind == "scores of NodeResourcesFit")
+    assert meant(Step("world", {}, stored, state, theirs, decided, (finding,)), finding) == key

@@ -46,9 +46,14 @@ def _cut_off_nodes_have_reasons(step: Step, finding: Finding) -> bool:
 
 
 def _pod_level_requests_are_scored(step: Step, finding: Finding) -> bool:
-    """The pod has requests of its own."""
-    level = msgspec.json.decode(step.stored)["spec"].get("resources") or {}
-    return finding.kind == "scores of NodeResourcesFit" and bool(level.get("requests"))
+    """Equal, once the pod has no requests of its own."""
+    pod = msgspec.json.decode(step.stored)
+    level = pod["spec"].pop("resources", None) or {}
+    if finding.kind != "scores of NodeResourcesFit" or not level.get("requests"):
+        return False
+    other = ours.decide(step.state, msgspec.json.encode(pod), time.time(), step.rule)
+    found = differences(step.theirs, replace(other, feasible=step.theirs.feasible))
+    return not any(one.kind in (finding.kind, "verdict") for one in found)
 
 
 def _the_largest_pool_is_scored(step: Step, finding: Finding) -> bool:
