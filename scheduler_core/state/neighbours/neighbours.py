@@ -24,7 +24,7 @@ from scheduler_core.state.neighbours.affinity_index import (
     carries_terms,
 )
 from scheduler_core.state.neighbours.domains import CountCache, DomainCache, Domains, sums_at
-from scheduler_core.state.neighbours.refusals import Refusals
+from scheduler_core.state.neighbours.refusals import NeighbourRefusals
 from scheduler_core.state.neighbours.selections import Selection, Selections
 from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.state.placed.labels import PodLabels
@@ -51,7 +51,7 @@ class Neighbours:
         self._domains = DomainCache(nodes)
         self.selections = Selections(table, self.labels, self._cache)
         self.affinity = AffinityIndex()
-        self._refusals = Refusals(self.affinity, self._domains.get, self.carried_together)
+        self._refusals = NeighbourRefusals(self.affinity, self._domains.get, self.carried_together)
         self._selected: dict[Selector, frozenset[str]] = {}
 
     # Told by the state

@@ -32,7 +32,7 @@ class _Answer(NamedTuple):
     sums: dict[str, tuple[Domains, Int64]]
 
 
-class Refusals:
+class NeighbourRefusals:
     """`domains` gives those of a topology key, `count` the carriers of terms per domain of each key."""
 
     def __init__(self, index: AffinityIndex, domains: Domain, count: Count) -> None:

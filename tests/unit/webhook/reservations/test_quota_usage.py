@@ -274,3 +274,37 @@ def test_groups_above_a_quota_limit_pods_of_other_schedulers(
     where = standing("a", quotas, {group.name: group for group in groups})
     found = NamespaceUse(where, {"p": use("p", 2)}, (), OURS).judge(charge("q", 1), CPU)
     assert ("" if found is None else str(found)) == said
+
+
+def test_siblings_exceed_the_max_of_their_group_by_what_was_admitted_since_their_statuses_and_no_more() -> (
+    None
+):
+    """Three quotas of a group with 8 CPUs ask for 2 again and again; no status is written meanwhile."""
+    groups = {"dept": department("dept", max={"cpu": 8})}
+    names = ("a", "b", "c")
+    stored = dict.fromkeys(names, 2)
+    admitted = dict.fromkeys(names, 0)
+
+    def ask(namespace: str) -> str:
+        others = [in_group(name, "dept", stored[name], max={"cpu": 9}) for name in names if name != namespace]
+        # The own namespace is read, not its status.
+        own = in_group("a", "dept", max={"cpu": 9})
+        where = standing(
+            "a", [own, *(msgspec.structs.replace(q, namespace=f"x{q.namespace}") for q in others)], groups
+        )
+        there = {"p": use("p", stored[namespace] + admitted[namespace])}
+        refused = NamespaceUse(where, there, (), OURS).judge(charge("q", 2), CPU)
+        if refused is None:
+            admitted[namespace] += 2
+            return ""
+        return refused.rule
+
+    assert [ask(name) for _ in range(3) for name in names] == [*[""] * 3, *["group max"] * 6]
+    since = sum(admitted.values())
+    total = sum(stored.values()) + since
+    assert (since, total) == (6, 12)
+    # Each was within the max beside the statuses of the others: beyond it is what the others got since.
+    assert total - 8 <= since - min(admitted.values())
+    for name in names:
+        stored[name], admitted[name] = stored[name] + admitted[name], 0
+    assert [ask(name) for name in names] == ["group max"] * 3
