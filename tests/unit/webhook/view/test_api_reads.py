@@ -14,6 +14,7 @@ from scheduler_core.kube.errors import Conflict, Forbidden, NotFound, TooManyReq
 from scheduler_core.kube.paging import ListMeta, Page
 from scheduler_core.model.groups.gang import GroupRef
 from scheduler_core.model.kinds import POD_GROUPS, Resource
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.quotas.reservation_ledger import ReservationLedger
 from scheduler_core.model.writes import Create, Replace
 from tests.support.builders import make_pod
@@ -230,6 +231,30 @@ def test_requested_is_what_pods_ask_for_that_have_not_ended() -> None:
     assert ClientReads(fake.client).requested("a") == {"cpu": 3000, "pods": 2}
     assert [(plural, where) for plural, where, _ in fake.asked] == [("pods", "a")]
     assert ClientReads(FakeClient().client).requested("a") == {}
+
+
+@pytest.mark.parametrize(
+    ("rule", "cpu"),
+    [(ResizeRule.LARGEST_SUM, 4000), (ResizeRule.SUM_OF_LARGEST, 6000)],
+    ids=["the newest version", "the version before it"],
+)
+def test_pods_that_are_resized_count_as_in_the_version_of_the_server(rule: ResizeRule, cpu: int) -> None:
+    """Two CPUs move from one container to the other."""
+    made = make_pod("a/p").uid("p").group("g").dict()
+    asked = {"x": ("1", "3"), "y": ("3", "1")}
+    made["spec"]["containers"] = [
+        {"name": name, "resources": {"requests": {"cpu": now}}} for name, (now, _) in asked.items()
+    ]
+    told = [
+        {"name": name, "allocatedResources": {"cpu": had}, "resources": {"requests": {"cpu": had}}}
+        for name, (_, had) in asked.items()
+    ]
+    made["status"] = {"phase": "Running", "containerStatuses": told}
+    client = FakeClient(pods=[made]).client
+    reads = ClientReads(client, rule=rule)
+    assert reads.requested("a") == {"cpu": cpu, "pods": 1}
+    assert [member.usage["cpu"] for member in reads.members(GroupRef("PodGroup", "a", "g"))] == [cpu]
+    assert [pod.usage["cpu"] for pod in LedgerClient(client, rule=rule).pods("a")[1]] == [cpu]
 
 
 def test_kinds_that_are_not_served_have_no_objects() -> None:
