@@ -74,15 +74,16 @@ class Rbac:
             role = binding.get("roleRef") or {}
             where = f'"{binding["metadata"]["name"]}{f"/{place}" if place else ""}"'
             reason = f'RBAC: allowed by {kind} {where} of {role.get("kind")} "{role.get("name")}"'
-            for rule in self._rules_of(role, place):
+            for rule in self.rules_of(role, place) or ():
                 yield reason, rule
 
-    def _rules_of(self, role: Obj, namespace: str) -> Iterable[Obj]:
+    def rules_of(self, role: Obj, namespace: str) -> list[Obj] | None:
+        """The rules of the role that a `roleRef` names, None where it is not there."""
         if role.get("kind") == "Role":
             found = self._store.get(ROLES, namespace, role.get("name") or "")
         else:
             found = self._store.get(CLUSTER_ROLES, "", role.get("name") or "")
-        return self._aggregated(found, set()) if found is not None else ()
+        return list(self._aggregated(found, set())) if found is not None else None
 
     def _aggregated(self, role: Obj, seen: set[str]) -> Iterable[Obj]:
         """The rules of a role, and of those that it selects: no controller writes these into it."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sandbox import errors
+from sandbox.access.escalation import EscalationCheck
 from sandbox.admission.limit_ranger import LimitRanger
 from sandbox.admission.priority import PriorityResolution
 from sandbox.admission.resource_quota import QuotaAccounts, ResourceQuotaCheck
@@ -23,10 +24,15 @@ class Chain:
 
     The registry itself does the work of NamespaceLifecycle, before the chain. `ledger` holds the current use
     of every ResourceQuota. `services` maps (namespace, name) of a webhook's `clientConfig.service` to its
-    address (host, port).
+    address (host, port). `escalation` judges, before all else, who gives rights.
     """
 
-    def __init__(self, registry: Registry, services: ServiceTable | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        services: ServiceTable | None = None,
+        escalation: EscalationCheck | None = None,
+    ) -> None:
         store, kinds = registry.store, registry.kinds
         self.ledger = QuotaAccounts(store, kinds)
         self._limits = LimitRanger(store)
@@ -34,6 +40,7 @@ class Chain:
         self._runtimes = RuntimeClassResolution(store)
         self._webhooks = WebhookAdmission(store, kinds, services)
         self._quota = ResourceQuotaCheck(self.ledger)
+        self._escalation = escalation
 
     async def close(self) -> None:
         """Close the connections to webhooks."""
@@ -62,6 +69,8 @@ class Chain:
 
     async def validate(self, req: AdmissionRequest) -> list[str]:
         """Warnings. ResourceQuota runs last and does not await, so that its check is valid until storage."""
+        if self._escalation is not None:
+            self._escalation.validate(req)
         self._priority.validate(req)
         check_configuration(req)
         with _readable():

@@ -18,6 +18,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from sandbox.access.authorizer import AllowAll, Rbac
 from sandbox.access.default_roles import default_roles
+from sandbox.access.escalation import EscalationCheck
 from sandbox.admission.chain import Chain
 from sandbox.admission.webhook_client import ServiceTable
 from sandbox.api.http import HttpApi
@@ -73,7 +74,9 @@ class ApiServer:
         self.store = ObjectStore(self._options.log_length)
         self.kinds = builtin_table(self._options.group_versions)
         self.registry = Registry(self.store, self.kinds)
-        self._chain = Chain(self.registry, self._options.services)
+        rbac = Rbac(self.store) if self._options.rbac else None
+        self._authorizer = rbac or AllowAll()
+        self._chain = Chain(self.registry, self._options.services, EscalationCheck(rbac) if rbac else None)
         self.registry.admission = self._chain
         crd.keep_served(self.store, self.kinds)
         self.token = self._options.token or secrets.token_urlsafe(24)
@@ -108,9 +111,8 @@ class ApiServer:
     async def _listen(self) -> None:
         files = self.prepare()
         options = self._options
-        authorizer = Rbac(self.store) if options.rbac else AllowAll()
         self._http = HttpApi(
-            self.registry, self.token, HOST, options.bookmark_seconds, options.settled, authorizer
+            self.registry, self.token, HOST, options.bookmark_seconds, options.settled, self._authorizer
         )
         server = web.Server(
             self._http,

@@ -60,12 +60,13 @@ def container() -> Object:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[SandboxServer]:
-    """alice may edit in team-a, bob may view there; robot, an account of team-a, may get one ConfigMap."""
+    """carol is admin of team-a, alice edits and bob views there; its account robot may get one ConfigMap."""
     with SandboxServer(ServerOptions(rbac=True)) as running:
         for name in ("team-a", "team-b"):
             made(running, "/api/v1/namespaces", {"metadata": {"name": name}})
         made(running, f"{RBAC}/namespaces/team-a/rolebindings", binding("alice", "edit"))
         made(running, f"{RBAC}/namespaces/team-a/rolebindings", binding("bob", "view"))
+        made(running, f"{RBAC}/namespaces/team-a/rolebindings", binding("carol", "admin"))
         made(running, "/api/v1/namespaces/team-a/serviceaccounts", {"metadata": {"name": "robot"}})
         rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": ["mine"]}
         made(running, f"{RBAC}/clusterroles", {"metadata": {"name": "one"}, "rules": [rule]})
@@ -86,6 +87,12 @@ ALLOWED = {
         "/apis/authentication.k8s.io/v1/selfsubjectreviews",
         {"Impersonate-User": "eve"},
         {},
+    ),
+    "an admin of a namespace gives rights that it has": (
+        "POST",
+        f"{RBAC}/namespaces/team-a/rolebindings",
+        {"Impersonate-User": "carol"},
+        binding("dan", "edit"),
     ),
     "an administrator by group": (
         "GET",
@@ -151,6 +158,19 @@ def test_refused(server: SandboxServer, method: str, path: str, who: dict[str, s
     body = None if method in ("GET", "DELETE") else {}
     code, answer = call(server, method, path, body, **who)
     assert (code, answer["message"]) == (403, message)
+
+
+def test_an_admin_of_a_namespace_gives_no_rights_that_it_lacks(server: SandboxServer) -> None:
+    path = f"{RBAC}/namespaces/team-a/rolebindings"
+    code, answer = call(
+        server, "POST", path, binding("dan", "cluster-admin"), **{"Impersonate-User": "carol"}
+    )
+    assert (code, answer["reason"]) == (403, "Forbidden")
+    assert answer["message"] == (
+        'rolebindings.rbac.authorization.k8s.io "dan-cluster-admin" is forbidden: user "carol" '
+        '(groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held:\n'
+        '{APIGroups:["*"], Resources:["*"], Verbs:["*"]}\n{NonResourceURLs:["*"], Verbs:["*"]}'
+    )
 
 
 def test_a_token_of_an_account_has_the_rights_of_the_account(server: SandboxServer) -> None:
