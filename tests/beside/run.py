@@ -24,7 +24,7 @@ from tests.beside.clients.compare import compare
 from tests.beside.clients.kubeconfigs import KUBECONFIGS
 from tests.beside.clients.listener import listening
 from tests.beside.minors import MINORS, NEWEST
-from tests.beside.packages.bulk import SUBJECTS, differences
+from tests.beside.packages.bulk import PEERS, SUBJECTS, Subject, differences
 from tests.beside.packages.difference import Difference
 from tests.beside.packages.go_program import ProgramFailed
 from tests.beside.packages.meant import meant as meant_in_packages
@@ -135,14 +135,19 @@ def _write(folder: Path, title: str, text: str) -> None:
 
 
 def packages(given: argparse.Namespace) -> Iterable[Tally]:
-    """Random inputs for the packages of each minor version."""
+    """Random inputs for the packages of each minor version, and for those of other schedulers."""
     for minor in given.minors:
         for subject in SUBJECTS:
-            count = int(given.inputs * subject.share / len(given.minors))
-            tally = Tally(f"{subject.name} of {minor}", count)
-            for found in differences(subject, minor, count, given.seed):
-                tally.add(meant_in_packages(found, minor), found.kind, str(found))
-            yield tally
+            yield _asked(subject, minor, int(given.inputs * subject.share / len(given.minors)), given.seed)
+    for subject in () if given.small else PEERS:
+        yield _asked(subject, NEWEST, int(given.inputs * subject.share), given.seed)
+
+
+def _asked(subject: Subject, minor: str, count: int, seed: int) -> Tally:
+    tally = Tally(f"{subject.name} of {subject.whose(minor)}", count)
+    for found in differences(subject, minor, count, seed):
+        tally.add(meant_in_packages(found, minor), found.kind, str(found))
+    return tally
 
 
 def clients(_: argparse.Namespace) -> Iterable[Tally]:

@@ -41,6 +41,8 @@ NAMES = (
     # Answers questions with Kubernetes' own packages (tests/beside/packages); of both releases.
     "kubernetes-packages",
     "kubernetes-packages-1.37",
+    # The same of other schedulers; each pins the Kubernetes that it is made of.
+    "koordinator-packages",
     "kubemark",
     "e2e.test",
     "jobset",

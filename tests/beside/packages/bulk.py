@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.beside.packages import configurations, pods, quantities, quotas, rules
+from tests.beside.minors import tool
+from tests.beside.packages import configurations, loads, pods, quantities, quotas, rules
 from tests.beside.packages.difference import Difference
 from tests.beside.packages.go_program import answers
 
@@ -16,12 +17,24 @@ CHUNK: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Makes questions and compares the answers of a minor version; `share` of all questions are its."""
+    """Makes questions and compares the answers of a minor version; `share` of all questions are its.
+
+    `peer` is another program that answers, with the version that it is made of: it has no minor versions.
+    """
 
     name: str
     share: float
     question: Callable[[random.Random], Any]
     compare: Callable[[Any, dict[str, Any], str], list[Difference]]
+    peer: tuple[str, str] | None = None
+
+    def program(self, minor: str) -> str:
+        """The tool that answers."""
+        return tool("kubernetes-packages", minor) if self.peer is None else self.peer[0]
+
+    def whose(self, minor: str) -> str:
+        """Whose answers these are."""
+        return minor if self.peer is None else self.peer[1]
 
 
 Compare = Callable[[Any, dict[str, Any]], list[Difference]]
@@ -39,6 +52,16 @@ SUBJECTS: Final = (
     Subject("configurations", 0.05, configurations.question, _alike(configurations.compare)),
     Subject("rules", 0.1, rules.question, _alike(rules.compare)),
 )
+# Programs of other schedulers: large builds, so that only the whole comparison has them.
+PEERS: Final = (
+    Subject(
+        "loads",
+        0.1,
+        loads.question,
+        _alike(loads.compare),
+        ("koordinator-packages", "Koordinator 1.8"),
+    ),
+)
 
 
 def differences(subject: Subject, minor: str, count: int, seed: int) -> Iterator[Difference]:
@@ -46,6 +69,6 @@ def differences(subject: Subject, minor: str, count: int, seed: int) -> Iterator
     for first in range(0, count, CHUNK):
         dice = random.Random(f"{subject.name} {seed} {first}")
         questions = [subject.question(dice) for _ in range(min(CHUNK, count - first))]
-        found = answers(minor, subject.name, questions)
+        found = answers(subject.program(minor), subject.name, questions)
         for question, answer in zip(questions, found, strict=True):
             yield from subject.compare(question, answer, minor)

@@ -1,4 +1,4 @@
-"""The program `kubernetes-packages` (tests/tools): lines of JSON in, a line of JSON out for each."""
+"""The programs around packages (tests/tools/*-packages): lines of JSON in, a line of JSON out for each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.beside.minors import tool
 from tests.tools.build import have
 
 SECONDS: Final = 300.0
@@ -18,14 +17,14 @@ class ProgramFailed(Exception):
     """The program ended with an error; the message ends with what it wrote."""
 
 
-def answers(minor: str, subject: str, questions: Iterable[Any]) -> list[Any]:
-    """The answers of the packages of one minor version, in the order of the questions.
+def answers(name: str, subject: str, questions: Iterable[Any]) -> list[Any]:
+    """The answers of a program, a tool of that name, in the order of the questions.
 
-    `subject` is `pods`, `quotas`, `quantities`, `configurations` or `rules`. A refusal is
-    `{"error": text}`. Raises ProgramFailed, ToolMissing.
+    `subject` is a word that the program knows. A refusal is `{"error": text}`. Raises ProgramFailed,
+    ToolMissing.
     """
     asked = [msgspec.json.encode(question) for question in questions]
-    program = have(tool("kubernetes-packages", minor)).path
+    program = have(name).path
     try:
         done = subprocess.run(
             [str(program), subject],
