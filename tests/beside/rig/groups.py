@@ -35,7 +35,7 @@ _AMONG_MEMBERS: Final = ("topologySpreadConstraints", "resources", "initContaine
 class GroupWorld:
     """`objects` are there, then `members` come, then `group`: a PodGroup without its version.
 
-    `last`: a pod that starts in any case, and is looked at after them.
+    `last`: a pod that no node takes, which is looked at after them.
     """
 
     name: str
@@ -73,7 +73,7 @@ def group_world(seed: int) -> GroupWorld:
     if dice.random() < 0.3:
         spec["schedulingConstraints"] = {"topology": [{"key": ZONE}]}
     group = {"kind": "PodGroup", "metadata": {"name": _GROUP, "namespace": _NAMESPACE}, "spec": spec}
-    return GroupWorld(f"groups {seed}", (*nodes, _kept(), *running), members, group, _last())
+    return GroupWorld(f"groups {seed}", (*nodes, *running), members, group, _last())
 
 
 def _template(shapes: Shapes) -> Raw:
@@ -93,23 +93,9 @@ def _member(template: Raw, name: str) -> Raw:
     return {**template, "metadata": meta}
 
 
-def _kept() -> Raw:
-    """A node for the last pod alone."""
-    taint = {"key": "kept", "value": "", "effect": "NoSchedule"}
-    amounts = {"cpu": "1", "memory": "1Gi", "pods": "1"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "kept", "labels": {"kept": "yes"}},
-        "spec": {"taints": [taint]},
-        "status": {"allocatable": amounts, "capacity": amounts},
-    }
-
-
 def _last() -> Raw:
     container = {"name": "c", "image": "registry.example/small:1"}
-    spec: Raw = {"containers": [container], "priorityClassName": _LOWEST, "nodeSelector": {"kept": "yes"}}
-    spec["tolerations"] = [{"key": "kept", "operator": "Exists"}]
+    spec: Raw = {"containers": [container], "priorityClassName": _LOWEST, "nodeSelector": {"no": "node"}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "z", "namespace": "u"}, "spec": spec}
 
 
@@ -147,7 +133,7 @@ def play_group(real: Real, world: GroupWorld) -> GroupStep | str:
 def _started(real: Real, world: GroupWorld) -> int:
     """How many members run, once all of them and the pod behind them are decided."""
     real.offer(world.last)
-    eventually(lambda: _node(real.pod(named(world.last))), DECISION_SECONDS, interval=0.01)
+    eventually(lambda: _decided(real.pod(named(world.last))), DECISION_SECONDS, interval=0.01)
     if len(world.members) >= _minimum(world.group):
         eventually(lambda: all(map(_decided, _pods(real, world))), DECISION_SECONDS, interval=0.02)
     return sum(bool(pod["spec"].get("nodeName")) for pod in _pods(real, world))
@@ -160,12 +146,6 @@ def _minimum(group: Raw) -> int:
 
 def _pods(real: Real, world: GroupWorld) -> Iterator[dict[str, Any]]:
     return (real.pod(named(member)) for member in world.members)
-
-
-def _node(pod: dict[str, Any]) -> str:
-    if not pod["spec"].get("nodeName"):
-        raise LookupError(f"nothing is decided about {named(pod)}")
-    return str(pod["spec"]["nodeName"])
 
 
 def _decided(pod: dict[str, Any]) -> bool:
