@@ -38,6 +38,7 @@ from scheduler_core.model.storage_pools import CSIDriver, CSIStorageCapacity
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
+from scheduler_core.state.volumes.storage import is_of_another
 
 REASONS: Final = (
     Reason("node(s) didn't match PersistentVolume's node affinity", resolvable=False),
@@ -89,7 +90,7 @@ class VolumeBinding:
         claims: list[PersistentVolumeClaim] = []
         for volume in volumes:
             claim = find_claim(cycle.state, pod, volume)
-            refusal = _unusable(pod, volume, claim)
+            refusal = _unusable(cycle.state, pod, volume, claim)
             if refusal is not None or claim is None:
                 return refusal or SKIP
             claims.append(claim)
@@ -193,7 +194,9 @@ def _may_help(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     )
 
 
-def _unusable(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim | None) -> Status | None:
+def _unusable(
+    state: ClusterState, pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim | None
+) -> Status | None:
     """The reason why a pod cannot run with a claim as it is, or None."""
     if claim is None:
         if volume.ephemeral:
@@ -207,6 +210,10 @@ def _unusable(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim | None) 
         return unresolvable(f'persistentvolumeclaim "{claim.name}" is being deleted')
     if volume.ephemeral and claim.owner != pod.uid:
         return unresolvable(f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)")
+    named = state.storage.volumes.get(claim.volume)
+    if named is not None and is_of_another(named, claim):
+        # No kubelet mounts it, and its nodes are nobody's business but its owner's.
+        return unresolvable(f'persistentvolumeclaim "{claim.name}" names a volume of another claim')
     return None
 
 

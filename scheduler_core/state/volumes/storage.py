@@ -155,13 +155,16 @@ class Storage:
     def handle(self, claim: str) -> Handle | None:
         """Driver and handle of a claim's CSI volume; one not made yet is known by its class and its claim.
 
-        None for a volume of another sort, a claim that is not there, or one of an unknown class.
+        None for a volume of another sort or of another claim, which is attached for no pod of this one, for a
+        claim that is not there, or one of an unknown class.
         """
         found = self.claims.get(claim)
         if found is None:
             return None
         volume = self.volumes.get(found.volume)
         if volume is not None:
+            if is_of_another(volume, found):
+                return None
             return (volume.driver, volume.handle) if volume.driver and volume.handle else None
         made_by = self.classes.get(found.storage_class)
         if made_by is None or not made_by.provisions:
@@ -194,6 +197,16 @@ class Storage:
         item = self.assumed.pop(volume, None)
         if item is not None:
             _discard(self._assumed_for, item.claim, volume)
+
+
+def is_of_another(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume is reserved for another claim than this one, which may name it all the same.
+
+    Who may write claims writes any name, and the mark of a complete binding.
+    """
+    if volume.claim and volume.claim != claim.key:
+        return True
+    return bool(volume.claim_uid and claim.uid) and volume.claim_uid != claim.uid
 
 
 def _discard(index: dict[str, set[str]], key: str, value: str) -> None:

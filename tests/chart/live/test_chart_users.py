@@ -159,6 +159,51 @@ DEPARTMENTS: list[tuple[str, list[str], Obj | None]] = [
             "storageClassName": "fast",
         },
     ),
+    (
+        "make a volume that is kept for a claim of others",
+        ["create", "-f", "-"],
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "mine"},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "hostPath": {"path": "/data"},
+                "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "others", "name": "data"},
+            },
+        },
+    ),
+    (
+        "make a storage class",
+        ["create", "-f", "-"],
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "mine"},
+            "provisioner": "mine",
+        },
+    ),
+    (
+        "attach a volume",
+        ["create", "-f", "-"],
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "VolumeAttachment",
+            "metadata": {"name": "mine"},
+            "spec": {"attacher": "csi", "nodeName": "n1", "source": {"persistentVolumeName": "data"}},
+        },
+    ),
+    (
+        "say how many volumes a node attaches",
+        ["create", "-f", "-"],
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSINode",
+            "metadata": {"name": "n1"},
+            "spec": {"drivers": []},
+        },
+    ),
 ]
 
 
