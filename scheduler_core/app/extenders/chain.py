@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from scheduler_core.app.extenders.fair_workers import FairWorkers
 from scheduler_core.app.extenders.http_extender import ExtenderError, HTTPExtender
 from scheduler_core.app.extenders.messages import (
     binding_body,
@@ -26,7 +27,6 @@ from scheduler_core.app.extenders.messages import (
 from scheduler_core.app.extenders.metrics import ExtenderMetrics
 from scheduler_core.config.schema import Extender
 from scheduler_core.errors import MusterError
-from scheduler_core.kube.workers import WorkerPool
 from scheduler_core.model.extending import (
     Answer,
     NodeRefusal,
@@ -85,7 +85,7 @@ class ExtenderChain:
         self._report = report
         self._read_pod = read_pod
         self._node = node
-        self._readers = WorkerPool(READERS, "extender-pods")
+        self._readers = FairWorkers(READERS, READERS // 2, "extender-pods")
         self._lock = threading.Lock()
         self._binding = 0
 
@@ -97,8 +97,8 @@ class ExtenderChain:
         else:
             self._submit(self._readers, question, partial(self._begin_victims, question))
 
-    def _submit(self, workers: WorkerPool, question: Question, act: Callable[[], None]) -> None:
-        workers.submit(partial(self._guarded, question, act))
+    def _submit(self, workers: FairWorkers, question: Question, act: Callable[[], None]) -> None:
+        workers.submit(question.pod.namespace, partial(self._guarded, question, act))
 
     def _guarded(self, question: Question, act: Callable[[], None]) -> None:
         """Run a step; an exception ends the question."""
@@ -227,7 +227,7 @@ class ExtenderChain:
         """Run `act`, which calls `bind_now`, on a thread of the extender that binds."""
         with self._lock:
             self._binding += 1
-        self._binder(write).workers.submit(partial(self._bind, act))
+        self._binder(write).workers.submit(write.namespace, partial(self._bind, act))
 
     def _bind(self, act: Callable[[], None]) -> None:
         try:

@@ -6,17 +6,19 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from scheduler_core.app.extenders.endpoints import caller_of
+from scheduler_core.app.extenders.fair_workers import FairWorkers
 from scheduler_core.app.extenders.messages import BadExtenderResponse, ExtenderFailed
 from scheduler_core.app.extenders.metrics import ExtenderMetrics
 from scheduler_core.config.schema import Extender
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.http.caller import CONNECTION, TIMEOUT, Caller, CallFailed
-from scheduler_core.kube.workers import WorkerPool
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.plugins.extenders import is_interested
 
 # Concurrent calls.
 THREADS: Final = 16
+# Of the pods of one namespace, whose calls may all take long.
+MOST_OF_A_NAMESPACE: Final = 8
 # Limit of a response, and the addition for each node or victim in the request.
 _MOST_BYTES: Final = 1 << 20
 _BYTES_PER_NAME: Final = 1 << 10
@@ -45,7 +47,7 @@ class HTTPExtender:
     ) -> None:
         self.settings = settings
         self.url = settings.url_prefix
-        self.workers = WorkerPool(THREADS, f"extender-{number}")
+        self.workers = FairWorkers(THREADS, MOST_OF_A_NAMESPACE, f"extender-{number}")
         self._caller: Caller = caller_of(settings, f"extenders[{number}]")
         self._metrics = metrics
         self._monotonic = monotonic

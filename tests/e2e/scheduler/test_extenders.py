@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.engine.extenders.parked import MOST_OF_A_NAMESPACE
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import (
     SchedulerProcess,
@@ -124,6 +125,35 @@ def test_extenders_filter_and_score(
     assert all(body["Pod"]["spec"]["containers"] for body in sent), "pods are sent whole"
     if not capable:
         assert all(node["status"]["allocatable"] for body in sent for node in body["Nodes"]["items"])
+
+
+def test_pods_of_a_team_that_hang_leave_questions_for_those_of_others(
+    cluster: Cluster, extender: ExtenderServer, tmp_path: Path
+) -> None:
+    """More pods than may be asked about at once, each of which is older than that of the other team."""
+    busy, quiet = cluster.namespace("busy"), cluster.namespace("quiet")
+
+    def keep(handler: Handler, body: Any) -> Any:
+        if body["Pod"]["metadata"]["namespace"] == busy:
+            handler.hold()
+            return None
+        return {"NodeNames": body["NodeNames"], "FailedNodes": {}}
+
+    def asked(namespace: str) -> int:
+        return sum(body["Pod"]["metadata"]["namespace"] == namespace for _, body in list(extender.calls))
+
+    extender.acts = {"filter": keep}
+    create_node(cluster, "one", "400")
+    for number in range(MOST_OF_A_NAMESPACE + 6):
+        # None equals another, so that no answer holds for two.
+        create_pod(cluster, busy, f"waits-{number}", cpu=f"{100 + number}m")
+    settings = {"filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "60s"}
+    with extended(cluster, tmp_path, {"urlPrefix": extender.url, **settings}):
+        eventually(lambda: asked(busy) > 0, WAIT)
+        create_pod(cluster, quiet, "starts")
+        await_nodes(cluster, quiet, starts="one")
+        assert asked(busy) <= MOST_OF_A_NAMESPACE
+        extender.ended.set()
 
 
 def test_one_that_hangs_delays_its_own_pods_alone(
