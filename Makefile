@@ -132,7 +132,7 @@ test-browser: $(BROWSER_READY) ## the web view in Chromium, from Debian: pages, 
 	@$(TWICE) -n 2 --dist load tests/browser
 
 beside: $(READY) ## beside the real ones: kube-scheduler, Go packages and kubectl of each supported minor version; WORLDS=700, INPUTS=100000
-	@$(TOOLS) etcd kube-apiserver kube-scheduler kubernetes-packages $(NEWEST) kube-scheduler-1.37 kubernetes-packages-1.37 koordinator-packages
+	@$(TOOLS) etcd kube-apiserver kube-scheduler kubernetes-packages $(NEWEST) kube-scheduler-1.37 kubernetes-packages-1.37 koordinator-packages kueue-packages
 	@$(BIN)/python -m tests.beside.run $(WORLDS:%=--worlds %) $(INPUTS:%=--inputs %) $(BESIDE)
 
 beside-small: $(READY) ## the same in a minute, of the newest minor version alone

@@ -51,6 +51,7 @@ OWN: Final = {
 }
 CONFIGURATIONS, KUBECONFIGS = "Configurations", "kubeconfig files"
 QUANTITIES, REQUESTS, RESOURCE_QUOTAS = "Quantities", "Requests of pods", "ResourceQuotas"
+CLAIMS = "Claims within `nominalQuota` (Kueue)"
 
 ROWS: Final = (
     Row(
@@ -270,6 +271,14 @@ ROWS: Final = (
         "amounts are whole numbers here; Kubernetes keeps the form in which they were written",
         "tests/unit/sandbox/admission/test_quota_evaluators.py",
         key="amounts-have-one-form",
+    ),
+    Row(
+        CLAIMS,
+        "takes first what fits into the loans, though it may matter more; in Kueue whoever matters least "
+        "goes, also where its queue falls below its quota",
+        "a guarantee counts for more than a priority",
+        "tests/property/test_victims_oracle.py",
+        key="loans-are-taken-first",
     ),
     Row(
         KUBECONFIGS,

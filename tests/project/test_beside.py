@@ -10,6 +10,7 @@ import pytest
 
 from scheduler_core.model.kinds import NATIVE_POD_GROUPS, NODES, PODS
 from scheduler_core.simulate import load_scenarios, run_scenario
+from tests.beside.packages import claims
 from tests.beside.packages.difference import Difference
 from tests.beside.packages.meant import meant as meant_in_packages
 from tests.beside.rig import ours
@@ -205,6 +206,12 @@ PACKAGES: dict[str, tuple[Difference, str, str]] = {
         "1.36",
         "",
     ),
+    "other victims that are lawful": (
+        Difference("the choice of victims", {}, "['w0']", "['w1']"),
+        "1.37",
+        "loans-are-taken-first",
+    ),
+    "victims that are not": (Difference("unlawful victims", {}, "['w0']", "['w1']"), "1.37", ""),
     "two filters that have changed places": (
         Difference(
             "plugins at filter",
@@ -221,6 +228,26 @@ PACKAGES: dict[str, tuple[Difference, str, str]] = {
         "",
     ),
 }
+
+
+def claim(victims: list[str], *, fits: bool = False) -> list[str]:
+    """The kinds of differences for a claim of 2 in q0 beside others' answer; q1 has 2 and runs 1 + 2 + 1."""
+    asked = {
+        "queues": [{"name": f"q{i}", "nominal": {"cpu": 2}, "weight": "1"} for i in range(2)],
+        "running": [
+            {"name": f"w{i}", "queue": "q1", "priority": i, "requests": {"cpu": amount}, "age": 10 + i}
+            for i, amount in enumerate((1, 2, 1))
+        ],
+        "incoming": {"name": "new", "queue": "q0", "priority": 0, "requests": {"cpu": 2}, "age": 0},
+    }
+    answer = {"fits": fits, "victims": victims, "shares": {"q0": 0.0, "q1": 500.0}}
+    return [found.kind for found in claims.compare(asked, answer)]
+
+
+def test_a_claim_is_compared_with_what_another_scheduler_evicts() -> None:
+    assert claim(["w0", "w2"]) + claim(["w1"]) == ["the choice of victims"]
+    assert claim([]) == ["a claim within min"]
+    assert claim([], fits=True) == ["room for work"]
 
 
 @pytest.mark.parametrize(("found", "minor", "key"), PACKAGES.values(), ids=PACKAGES)

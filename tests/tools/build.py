@@ -43,6 +43,7 @@ NAMES = (
     "kubernetes-packages-1.37",
     # The same of other schedulers; each pins the Kubernetes that it is made of.
     "koordinator-packages",
+    "kueue-packages",
     "kubemark",
     "e2e.test",
     "jobset",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.beside.minors import tool
-from tests.beside.packages import configurations, loads, pods, quantities, quotas, rules
+from tests.beside.packages import claims, configurations, loads, pods, quantities, quotas, rules
 from tests.beside.packages.difference import Difference
 from tests.beside.packages.go_program import answers
 
@@ -61,6 +61,7 @@ PEERS: Final = (
         _alike(loads.compare),
         ("koordinator-packages", "Koordinator 1.8"),
     ),
+    Subject("claims", 0.1, claims.question, _alike(claims.compare), ("kueue-packages", "Kueue 0.17")),
 )
 
 

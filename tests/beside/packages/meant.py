@@ -9,7 +9,7 @@ from typing import Final
 
 from scheduler_core.model.quantity import INT64_MAX, parse_quantity
 from tests.beside.minors import NEWEST
-from tests.beside.packages import quotas
+from tests.beside.packages import claims, quotas
 from tests.beside.packages.difference import Difference
 
 _NO_POINT: Final = (
@@ -75,6 +75,11 @@ def _amounts_have_one_form(found: Difference) -> bool:
     return found.kind == quotas.FORMS
 
 
+def _loans_are_taken_first(found: Difference) -> bool:
+    """Each of our victims is needed, and gives back what its quota borrows."""
+    return found.kind == claims.CHOICE
+
+
 def _nobody_is_asked(found: Difference) -> bool:
     """kubectl asks for a user, and reads an empty input."""
     return (
@@ -88,6 +93,7 @@ MEANT: Final[Mapping[str, Callable[[Difference], bool]]] = {
     "negative-quantities-are-exact": _negative_quantities_are_exact,
     "overdue-pods-count": _overdue_pods_count,
     "amounts-have-one-form": _amounts_have_one_form,
+    "loans-are-taken-first": _loans_are_taken_first,
     "two-filters-in-another-order": _two_filters_in_another_order,
     "nobody-is-asked": _nobody_is_asked,
 }

@@ -1,27 +1,23 @@
-// Package main answers questions with Kubernetes' own code: a line of JSON in, a line of JSON out.
+// Package main answers questions with the code of another project: a line of JSON in, a line of JSON out.
 //
-//	kubernetes-packages pods|quantities|quotas|configurations|rules
+//	PROGRAM SUBJECT
 package main
 
 import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 )
-
-// Each answers one line. An error is an answer, too: {"error": "..."}.
-var answers = map[string]func(line []byte) (any, error){
-	"pods":           answerPod,
-	"quantities":     answerQuantity,
-	"quotas":         answerQuota,
-	"configurations": answerConfiguration,
-	"rules":          answerRule,
-}
 
 func main() {
 	if len(os.Args) != 2 || answers[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: kubernetes-packages pods|quantities|quotas|configurations|rules")
+		subjects := slices.Sorted(maps.Keys(answers))
+		fmt.Fprintf(os.Stderr, "usage: %s %s\n", filepath.Base(os.Args[0]), strings.Join(subjects, "|"))
 		os.Exit(2)
 	}
 	if err := run(answers[os.Args[1]]); err != nil {

@@ -1,0 +1,10 @@
+package main
+
+// Each answers one line. An error is an answer, too: {"error": "..."}.
+var answers = map[string]func(line []byte) (any, error){
+	"pods":           answerPod,
+	"quantities":     answerQuantity,
+	"quotas":         answerQuota,
+	"configurations": answerConfiguration,
+	"rules":          answerRule,
+}

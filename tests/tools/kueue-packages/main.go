@@ -1,0 +1,1 @@
+../kubernetes-packages/main.go
