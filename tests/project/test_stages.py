@@ -48,7 +48,7 @@ def test_everything_that_make_test_leaves_out_is_a_stage_of_ci() -> None:
     played = set(stages().values())
     assert "not long" in commands("test")
     for target in (
-        "test-searches PART=8",
+        "test-searches PART=12",
         "test-faults SERVER=kube-apiserver",
         "test-dashboards",
         "test-browser",

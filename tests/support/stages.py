@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 RUN: Final = Path(__file__).parents[2] / ".ci" / "run"
-STAGE: Final = re.compile(r"^stage (?P<name>\S+) \d+ (?P<command>.+)$", re.M)
+STAGE: Final = re.compile(r"^(?:stage|beside) (?P<name>\S+) \d+ (?P<command>.+)$", re.M)
 
 
 def stages() -> dict[str, str]:

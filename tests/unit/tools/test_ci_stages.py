@@ -73,11 +73,28 @@ def test_a_stage_that_takes_too_long_fails(tmp_path: Path) -> None:
     assert verdicts(output) == {"slow": "FAILED (over 0.002 min)", "good": "ok"}
 
 
+def test_stages_that_wait_run_beside_the_next_one_and_are_shown_after_it(tmp_path: Path) -> None:
+    """The first one ends only after the second has begun, and the second only after the first has ended."""
+    pipe = tmp_path.with_suffix(".pipe")
+    stages = f"mkfifo {pipe}\nbeside first 1 bash -c 'echo waits; read -r <{pipe}; exit 7'\n"
+    stages += f"stage second 1 bash -c 'echo works; echo >{pipe}'\nstage third 1 true"
+    code, output = check(tmp_path, stages)
+    assert (code, verdicts(output)) == (7, {"second": "ok", "first": "FAILED (7)", "third": "ok"})
+    assert "=== second\nworks\n\n=== first\nwaits\n\n=== third\n" in output
+
+
+def test_a_stage_beside_another_one_that_takes_too_long_fails(tmp_path: Path) -> None:
+    code, output = check(tmp_path, "beside slow 0.002 sleep 60\nstage good 1 true")
+    assert code == 124
+    assert verdicts(output) == {"good": "ok", "slow": "FAILED (over 0.002 min)"}
+
+
+@pytest.mark.parametrize("kind", ["stage", "beside other 1 true\nstage", "stage short 1 true\nbeside"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["a time limit", "Ctrl-C"])
-def test_a_check_that_is_ended_ends_its_stage(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_check_that_is_ended_ends_its_stages(tmp_path: Path, number: signal.Signals, kind: str) -> None:
     pid = tmp_path.with_suffix(".pid")
     long = f"echo begun; echo $$ >{pid}; sleep 60; touch {pid}"
-    process = start(tmp_path, f"stage long 1 bash -c '{long}'\nstage later 1 true")
+    process = start(tmp_path, f"{kind} long 1 bash -c '{long}'\nstage last 1 sleep 60\nstage later 1 true")
     try:
         eventually(lambda: pid.exists() and pid.read_text().strip())
         process.send_signal(number)
@@ -85,7 +102,7 @@ def test_a_check_that_is_ended_ends_its_stage(tmp_path: Path, number: signal.Sig
     finally:
         process.kill()
     assert process.returncode == 128 + number
-    assert "=== long\nbegun\n" in output
+    assert ("=== long\nbegun\n" in output) == (kind.split()[-1] == "stage")
     assert "=== later" not in output
     eventually(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
     assert list(tmp_path.iterdir()) == []
