@@ -175,4 +175,6 @@ def pytest_collection_finish() -> None:
     """Keep the collector off the half million objects of the tests: it stops every thread to look at them."""
     gc.collect()
     gc.freeze()
+    # Rarely, too: few objects of a test are in cycles, and most of them end with it.
+    gc.set_threshold(20_000)
     gc.enable()
