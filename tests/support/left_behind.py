@@ -32,10 +32,12 @@ def children(parent: int | str = "self") -> set[int]:
     found: set[int] = set()
     if parent == "self" and not _has_children():
         return found
-    for path in Path(f"/proc/{parent}/task").glob("*/children"):
-        # A thread may end meanwhile.
-        with contextlib.suppress(OSError):
-            found.update(map(int, path.read_text().split()))
+    tasks = f"/proc/{parent}/task"
+    # A thread, or the process, may end meanwhile. No Path, no text: a process may have a hundred threads.
+    with contextlib.suppress(OSError):
+        for task in os.listdir(tasks):
+            with contextlib.suppress(OSError), open(f"{tasks}/{task}/children", "rb", buffering=0) as file:
+                found.update(map(int, file.read().split()))
     return found
 
 
