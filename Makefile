@@ -55,9 +55,9 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 	@$(BIN)/python -m tests.tools.owner_crds --write JobSet $(CONTROLLERS)/jobset-crd.yaml
 	@$(BIN)/muster-sandbox demo --controllers $(CONTROLLERS)
 
-test: $(READY) ## in minutes: what computes, a sixteenth of the random searches, and smoke tests of the end-to-end stories
+test: $(READY) ## in minutes: what computes, a 32nd part of the random searches, and smoke tests of the end-to-end stories
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
-	@MUSTER_SEARCH_PART=16 $(TWICE) $(POOLS) --smoke -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
+	@MUSTER_SEARCH_PART=32 $(TWICE) $(POOLS) --smoke -m "not long" --ignore=tests/faults --ignore=tests/dashboards --ignore=tests/browser
 
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long; PART=N: one case in N
 	@$(TOOLS) --link $(BIN) kubectl helm $(OR_WITHOUT)
@@ -69,7 +69,7 @@ test-sandbox: $(READY) ## all tests of the sandbox, and all end-to-end stories o
 
 test-newest: $(READY) ## on the newest Python that the machine has or can install: unit tests and whole outputs, as in make test; ON_NEWEST=tests/unit
 	@python=$$($(BIN)/python -m tests.tools.newest_python) && { test -z "$$python" || \
-		PATH="$$(dirname "$$python"):$$PATH" MUSTER_SEARCH_PART=16 "$$python" -m tests.tools.attempts $(HOW) $(POOLS) --smoke -m "not long" $(ON_NEWEST); }
+		PATH="$$(dirname "$$python"):$$PATH" MUSTER_SEARCH_PART=32 "$$python" -m tests.tools.attempts $(HOW) $(POOLS) --smoke -m "not long" $(ON_NEWEST); }
 
 test-bare: ## make demo and make test in a new clone, without kubectl, Helm and Go on PATH; half an hour
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; tests/bare/run "$$folder" demo test

@@ -13,6 +13,7 @@ from scheduler_core.controllers.controller import Controller
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
 from scheduler_core.controllers.problem_events import CollectPolicyProblems
 from scheduler_core.engine.decisions import Decision, Placed
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.writes import Write
 from scheduler_core.simulate.scenario import START
 from scheduler_core.simulate.world import Simulation
@@ -24,8 +25,13 @@ MOST_TURNS: Final = 100
 class LoopCluster(Simulation):
     """`run` turns the loop until it would sleep; what does not come to rest is an AssertionError."""
 
-    def __init__(self, config: SchedulerConfiguration | None = None, now: float = START) -> None:
-        super().__init__(config, now)
+    def __init__(
+        self,
+        config: SchedulerConfiguration | None = None,
+        now: float = START,
+        rule: ResizeRule = ResizeRule.LARGEST_SUM,
+    ) -> None:
+        super().__init__(config, now, rule)
         # As in the process, each with its pace.
         controllers = own_controllers(self.scheduler.profiles)
         controllers += [NodeMetricPolicy(needs_config=True), CollectPolicyProblems()]
