@@ -142,6 +142,7 @@ class ClusterState:
                 self._swap(placement, pod)
             follow(self, placement, now)
             return []
+        self.nominations.forget(pod.uid)
         if not holds:
             self.departures.forget(pod.uid)
             # As it was counted: it may have got other labels as it ended.
@@ -157,7 +158,6 @@ class ClusterState:
             follow(self, self._place(pod, pod.node_name, None, placement.learned), now)
             return replaced_events(before, node, pod)
         placement.assumed_at = None
-        self.nominations.forget(pod.uid)
         relabelled = before.labels != pod.labels
         was_going = bool(self.table.leaving[placement.row])
         self._swap(placement, pod)

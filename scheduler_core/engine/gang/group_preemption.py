@@ -14,7 +14,9 @@ of its own quota.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain, combinations, islice
 from typing import Final
 
 import msgspec
@@ -26,7 +28,7 @@ from scheduler_core.engine.evaluation import Reevaluation
 from scheduler_core.engine.gang.capacity import CAPACITY, capacity_limit, charges_of, evicts_nobody
 from scheduler_core.engine.gang.group_room import GroupRoom, needed_units
 from scheduler_core.engine.gang.group_units import Units, units_of
-from scheduler_core.engine.gang.members import Members, equal_members, kinds_of
+from scheduler_core.engine.gang.members import Members, equal_members, kinds_of, largest_share
 from scheduler_core.engine.gang.preemption import (
     GangPreemption,
     Nominated,
@@ -65,6 +67,9 @@ from scheduler_core.state.trial import Trial
 _MOST_KINDS: Final = 16
 # Most restarts with gangs that go as a whole; in the last one all gangs do.
 _MOST_ROUNDS: Final = 4
+# Most parts of a group that preempt in place of all of it, and most that are looked at to find such parts.
+_MOST_PARTS: Final = 4
+_MOST_LOOKS: Final = 64
 
 
 class PlacedMember(msgspec.Struct, frozen=True):
@@ -95,10 +100,27 @@ def preempt_for_group(
     found = preempt_for_members(cycle, gang.priority, members, need, now)
     # A loan that is taken in the order of importance may be used up where it makes too little room. Member by
     # member, as for groups of the other kinds, it is taken where it makes room for one after the other.
-    if found is None:
-        # The first ones alone: of members that differ, the least of each resource is less than any asks for.
-        found = preempt_for_gang(cycle, members[:need], need, now)
+    # Just enough of them: of members that differ, the least of each resource is less than any asks for.
+    for part in _parts(cycle.state, members, need) if found is None else ():
+        found = found or preempt_for_gang(cycle, part, need, now)
     return found if found is not None and (found.victims or cycle.state.table.leaving_pods()) else None
+
+
+def _parts(state: ClusterState, members: Members, need: int) -> Iterator[Members]:
+    """Parts of a group that might start in place of all: the first members, the smallest ones, and others.
+
+    So a member that quota or nodes cannot hold leaves the room to others. No two parts are alike, and there
+    are few.
+    """
+    kinds = dict(zip((pod.uid for _, pod in members), kinds_of(state, members), strict=True))
+    total = state.nodes.allocatable_total()
+    smallest = sorted(members, key=lambda one: largest_share(one[1], total))[:need]
+    seen = list[Counter[Hashable]]()
+    for part in islice(chain((members[:need], smallest), combinations(members, need)), _MOST_LOOKS):
+        alike = Counter(kinds[pod.uid] for _, pod in part)
+        if alike not in seen and len(seen) < _MOST_PARTS:
+            seen.append(alike)
+            yield part
 
 
 def preempt_for_members(

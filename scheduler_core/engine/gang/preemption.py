@@ -103,15 +103,18 @@ def find_victims(
     """Search for victims, however small the chance: for one member after the other, then for all at once."""
     for order in _orders(cycle, members, now):
         placement = _victims_for(cycle, order, need, now)
-        found = _reprieved(cycle, placement, members, reprieve) if placement is not None else None
-        if placement is None or found is None:
+        if placement is None:
             continue
         took = {pod.uid for _, pod in placement.placed}
-        if took.issuperset(pod.uid for pod, _, _ in found.nominated) or _by_right(cycle, members, found, now):
+        found = _reprieved(cycle, placement, members, reprieve)
+        if found is not None and (
+            took.issuperset(pod.uid for pod, _, _ in found.nominated) or _by_right(cycle, members, found, now)
+        ):
             return found
         # With spare members fewer have to go. But in the room that one takes by its right no other starts.
         some = [member for member in members if member[1].uid in took]
-        found = _reprieved(cycle, placement, some, reprieve.among(some))
+        if found is not None or len(some) < len(members):
+            found = _reprieved(cycle, placement, some, reprieve.among(some))
         if found is not None:
             return found
     return _at_once(cycle, members, need, now)

@@ -136,8 +136,10 @@ def test_an_assumption_outlives_older_forms_of_the_pod_and_ends_with_its_confirm
 )
 def test_the_api_is_believed_against_an_assumption(api: PodBuilder, left: dict[str, str]) -> None:
     state = state_of(pod())
+    state.nominations.put(state.pods["p"], "n", state.vector(state.pods["p"]))
     state.assume(state.pods["p"], 0, 7.0)
     state.put_pod(api.obj())
+    assert len(state.nominations) == 0, "it waits for no node any more"
     assert {uid: state.nodes.names[item.slot] for uid, item in state.placed.items()} == left
     assert not any(item.assumed for item in state.placed.values())
     assert state.check() == []

@@ -187,6 +187,47 @@ def test_who_waits_for_leaving_pods_does_not_count_now(
         assert (now.get("cpu", 0) // 1000, afterwards["cpu"] // 1000) == (counts, asks), asking.key
 
 
+# A pod of quota a (priority 5) beside a nominated one of quota b: min of both, priority of the latter, what
+# else is so, and the CPUs that count against the former now and once those who leave are gone.
+READY: list[tuple[str, tuple[int, int], int, str, int, int]] = [
+    ("of two that borrow the more important one comes first", (0, 0), 9, "", 1, 1),
+    ("of two that borrow the less important one comes later", (0, 0), 0, "", 0, 0),
+    ("who borrows comes after one within its min", (0, 9), 0, "", 1, 1),
+    ("of two within their min the more important one comes first", (9, 9), 9, "", 1, 1),
+    ("of two within their min the less important one comes later", (9, 9), 0, "", 0, 0),
+    ("who is within its min comes before a more important borrower", (9, 0), 9, "", 0, 0),
+    ("a less important one that waits counts afterwards alone", (0, 0), 0, "the other waits", 0, 1),
+    ("a more important one that waits counts afterwards alone", (0, 0), 9, "the other waits", 0, 1),
+    ("who is not nominated has no place in the order", (0, 0), 0, "it has no node", 1, 1),
+    ("who waits has no place in the order", (0, 0), 0, "it waits", 1, 1),
+    ("whose node is merely kept has no place in the order", (0, 0), 0, "its node is kept", 1, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("lows", "priority", "what", "now", "afterwards"), [r[1:] for r in READY], ids=[r[0] for r in READY]
+)
+def test_of_nominated_pods_of_quotas_that_might_start_those_before_in_order_count(
+    lows: tuple[int, int], priority: int, what: str, now: int, afterwards: int
+) -> None:
+    state = cluster(a=lows[0], b=lows[1])
+    state.put_pod(pod("free/goes", 2).on("n").deleting(1.0).obj())
+    awaited = frozenset({"free/goes"})
+    nominate(
+        state,
+        pod("b/w", priority=priority),
+        "m",
+        victims=awaited if what == "the other waits" else frozenset(),
+    )
+    if what != "it has no node":
+        victims = awaited if what == "it waits" else frozenset()
+        nominate(state, pod("a/p"), "m", victims=victims, kept=what == "its node is kept")
+    asking = pod("a/p").obj()
+    at_once = nominated_requests(state, asking, without_waiting=True)[1]
+    later = nominated_requests(state, asking, in_order=True)[1]
+    assert (at_once.get("cpu", 0) // 1000, later.get("cpu", 0) // 1000) == (now, afterwards)
+
+
 # Node, zone; the last one has no zone.
 NODES = (("m", "east"), ("n", "east"), ("o", "west"), ("p", ""))
 
