@@ -11,12 +11,17 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import subprocess
+import sys
+import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -26,6 +31,7 @@ from benchmarks.bench_startup import memory
 from benchmarks.support.canned_server import PODS_PATH, VERSION, CannedServer, node, pages
 from benchmarks.support.row import Row
 from scheduler_core.kube.paths import resource_path
+from tests.support.free_port import free_port
 from tests.support.hostile_objects import SHAPES, SIZE, Json, Shape
 
 COUNT = 100
@@ -101,8 +107,8 @@ def memory_cgroup(mib: int) -> Iterator[Path]:
         folder.rmdir()
 
 
-def together(count: int, size: int, mib: int) -> None:
-    """Print what one scheduler takes that reads `count` objects of each shape in a memory cgroup of `mib`."""
+def all_shapes(count: int, size: int) -> dict[str, list[bytes]]:
+    """Lists with `count` objects of each shape, and 20 nodes."""
     made: dict[str, list[Json]] = {}
     for shape in SHAPES:
         objects = made.setdefault(resource_path(shape.resource), [])
@@ -110,7 +116,11 @@ def together(count: int, size: int, mib: int) -> None:
             item = shape.make(len(objects), size)
             item["metadata"] |= {"name": f"o{len(objects)}", "uid": f"{shape.resource.plural}-{len(objects)}"}
             objects.append(item)
-    lists = {"/api/v1/nodes": pages(20, node), **{path: listed(objects) for path, objects in made.items()}}
+    return {"/api/v1/nodes": pages(20, node), **{path: listed(objects) for path, objects in made.items()}}
+
+
+def together(count: int, size: int, mib: int) -> None:
+    """Print what one scheduler takes that reads `count` objects of each shape in a memory cgroup of `mib`."""
     bound = threading.Event()
 
     def on_bind(key: str, node: str) -> None:
@@ -119,18 +129,62 @@ def together(count: int, size: int, mib: int) -> None:
 
     with (
         memory_cgroup(mib) as folder,
-        CannedServer(lists, on_bind) as server,
+        CannedServer(all_shapes(count, size), on_bind) as server,
         synced_scheduler(server, folder) as process,
     ):
         server.tell(PODS_PATH, change("ADDED", plain_pod("other", "first"), 1))
         started = bound.wait(PATIENCE_SECONDS)
-        most = int((folder / "memory.max_usage_in_bytes").read_text()) >> 20
-        resident = memory(process.pid, "VmRSS") if started else 0.0
+        _tell(f"{count} of each of {len(SHAPES)} shapes", mib, folder, process)
         text = "was bound" if started else f"was not bound; exit code {process.poll()}"
-        print(
-            f"{count} of each of {len(SHAPES)} shapes, {mib} MiB: at most {most} MiB, {resident:.0f} resident"
-        )
         print(f"the pod of another team {text}")
+
+
+def ready_beside(program: str, count: int, size: int, mib: int) -> None:
+    """Print what the webhook or the console takes until it is ready, in a memory cgroup of `mib`."""
+    port, here = free_port(), Path(tempfile.mkdtemp())
+    with memory_cgroup(mib) as folder, CannedServer(all_shapes(count, size)) as server:
+        flags = ["--kubeconfig", str(server.kubeconfig)]
+        if program == "webhook":
+            flags += ["serve", "--listen", "127.0.0.1:0", "--metrics-listen", f"127.0.0.1:{port}"]
+            command = ["webhook", flags.pop(2), *flags, "--cert-dir", str(here / "certs")]
+        else:
+            command = ["kubectl_plugin.console", *flags, "--secure-port=0", f"--health-port={port}"]
+        with (
+            (here / "log").open("w") as log,
+            started_in(folder, [sys.executable, "-m", *command], log) as process,
+        ):
+            until = time.monotonic() + PATIENCE_SECONDS
+            while not (ready := is_ready(port)) and process.poll() is None and time.monotonic() < until:
+                time.sleep(0.2)
+            _tell(f"{program}, {count} of each of {len(SHAPES)} shapes", mib, folder, process)
+            print("it is ready" if ready else f"it is not ready; exit code {process.poll()}, {here / 'log'}")
+
+
+@contextmanager
+def started_in(folder: Path, command: list[str], log: IO[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process in a cgroup, which is ended with the block."""
+    entered = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(folder / "cgroup.procs"), *command]
+    process = subprocess.Popen(entered, stdout=log, stderr=log, text=True)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def is_ready(port: int) -> bool:
+    """Whether a program says at its port of health that it has read all lists."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _tell(what: str, mib: int, folder: Path, process: subprocess.Popen[str]) -> None:
+    most = int((folder / "memory.max_usage_in_bytes").read_text()) >> 20
+    resident = memory(process.pid, "VmRSS") if process.poll() is None else 0.0
+    print(f"{what}, {mib} MiB: at most {most} MiB, {resident:.0f} resident")
 
 
 def main(small: bool = False) -> list[Row]:
@@ -172,8 +226,11 @@ if __name__ == "__main__":
     parser.add_argument("--size", type=int, default=SIZE)
     parser.add_argument("--together", type=int, default=0, metavar="MIB")
     parser.add_argument("--shape", default="", help="only shapes whose name contains this")
+    parser.add_argument("--program", default="scheduler", choices=["scheduler", "webhook", "console"])
     given = parser.parse_args()
-    if given.together:
+    if given.together and given.program != "scheduler":
+        ready_beside(given.program, given.count, given.size, given.together)
+    elif given.together:
         together(given.count, given.size, given.together)
     else:
         # What takes more would take the machine from others.
