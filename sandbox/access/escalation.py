@@ -36,7 +36,7 @@ class EscalationCheck:
         self._rbac = rbac
 
     def validate(self, req: AdmissionRequest) -> None:
-        """Raises Forbidden with kube-apiserver's message, and NotFound for a binding to no role."""
+        """Raises Forbidden with kube-apiserver's message, and NotFound, of the binding, if there is no such role."""
         caller = req.context.caller
         if req.obj is None or req.operation not in ("CREATE", "UPDATE") or MASTERS in caller.groups:
             return
@@ -70,7 +70,7 @@ class EscalationCheck:
             return
         rules = self._rbac.rules_of(ref, req.namespace)
         if rules is None:
-            raise errors.not_found(kind, name)
+            raise errors.not_found(req.kind, name)
         self._require(req, caller, rules)
 
     def _require(self, req: AdmissionRequest, caller: Identity, rules: Iterable[Obj]) -> None:

@@ -153,7 +153,8 @@ KEPT = {
         [WRITES],
         ROLE_BINDINGS,
         binding("Role", "later"),
-        f'roles.{API} "later" not found',
+        # The server names the resource of the request.
+        f'rolebindings.{API} "later" not found',
     ),
 }
 
