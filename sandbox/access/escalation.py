@@ -36,7 +36,7 @@ class EscalationCheck:
         self._rbac = rbac
 
     def validate(self, req: AdmissionRequest) -> None:
-        """Raises Forbidden with kube-apiserver's message, and NotFound, of the binding, if there is no such role."""
+        """Raises Forbidden with kube-apiserver's message, and NotFound where a role is missing."""
         caller = req.context.caller
         if req.obj is None or req.operation not in ("CREATE", "UPDATE") or MASTERS in caller.groups:
             return
