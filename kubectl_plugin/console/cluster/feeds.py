@@ -152,10 +152,17 @@ def _nothing(raw: Any) -> None:
 
 
 def _read(resource: Resource, parse: Callable[..., Any]) -> Callable[..., Seen]:
+    """Objects of namespaces are packed: tenants write them, a megabyte each."""
+    packers: dict[str, ObjectPacker] = {}
+
     def read(raw: msgspec.Raw, version: str = resource.version) -> Seen:
         api_version = f"{resource.group}/{version}" if resource.group else version
         # The raw object is part of a page of the list, which must not stay for its sake.
-        stored = Unread(bytes(raw), resource.kind, api_version)
+        stored: StoredObject = Unread(bytes(raw), resource.kind, api_version)
+        if resource.namespaced:
+            if version not in packers:
+                packers[version] = ObjectPacker(resource.kind, api_version)
+            stored = packers[version].pack(raw)
         return Seen(parse(raw, version) if resource == NATIVE_POD_GROUPS else parse(raw), stored)
 
     return read
