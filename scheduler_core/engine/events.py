@@ -339,6 +339,24 @@ def eviction_events(
     return [ClusterEvent(EventKind.SHARE, namespace=name) for name in names]
 
 
+def claiming_events(
+    state: ClusterState, decisions: Iterable[Decision], before: Collection[str] = ()
+) -> list[ClusterEvent]:
+    """One event per quota of which a pod was nominated that was not `before` (uids); for fair moves alone.
+
+    What it will use counts in the share of its quota, so others may take more from that quota.
+    """
+    if not state.ledger.borrowing.fair_moves:
+        return []
+    pods = (item.pod for item in decisions if isinstance(item, Rejected) and item.nominated)
+    names = dict.fromkeys(pod.namespace for pod in pods if pod.uid not in before)
+    return [
+        ClusterEvent(EventKind.LOAN, namespace=name)
+        for name in names
+        if state.ledger.quota_of(name) is not None
+    ]
+
+
 def overtaken_events(state: ClusterState, decisions: Iterable[Decision]) -> list[ClusterEvent]:
     """One event per quota of which a pod evicts others, or starts beside nominated pods; one without a quota.
 
@@ -456,6 +474,7 @@ class EventNotifier:
             self.tell(with_borrowing_events(self._state, placed), now)
         if self._queue.has_waiting_units:
             self.tell(eviction_events(self._state, decisions, before), now)
+            self.tell(claiming_events(self._state, decisions, before), now)
             self.tell(filter(self._is_heard, overtaken_events(self._state, decisions)), now)
 
     def _is_heard(self, event: ClusterEvent) -> bool:
