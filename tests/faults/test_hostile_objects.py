@@ -39,7 +39,7 @@ main()
 BYTES: Final = 1_000_000
 # An API server notes who wrote which key, which takes as much room again.
 KEYED: Final = 300_000
-# How many of each shape, and how large. Without limits, the first line alone ends the process.
+# How many of each shape, and how large.
 ATTACK: Final = (
     ("pod: values of an anti-affinity term", 8, BYTES),
     ("pod: values of node affinity", 3, BYTES),
