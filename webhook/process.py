@@ -244,29 +244,37 @@ class RunningWebhook:
             reflectors = [*watched, *workloads, pods, gangs.watch, *certificates]
             components = Components(server, health, reflectors, reconciler, auditor, gangs.stored)
             components.open()
-            keeper: threading.Thread | None = None
-            try:
-                self._await_sync()
-                if not self._stop.is_set():
-                    reconciler.start()
-                    auditor.start()
-                    gangs.stored.start()
-                    self.register_itself(client, rotation, server.port)
-                    self._rotate(rotation, server)
-                    settle_memory()
-                    where = f"{self._url(server.port)} for {target.endpoint.server}"
-                    announce(f"serving on {where}; health and metrics on {health.url}")
-                    keeper = self.keep_certificates(rotation, server)
-                    self._watch_over(components)
-                    # Load balancers need time to see that /readyz fails.
-                    self._lifecycle.stop()
-                    time.sleep(self._options.drain)
-            finally:
+            where = f"{self._url(server.port)} for {target.endpoint.server}"
+            said = f"serving on {where}; health and metrics on {health.url}"
+            self._serve(components, client, rotation, lambda: announce(said))
+
+    def _serve(
+        self, components: Components, client: Client, rotation: Rotation, announce: Callable[[], None]
+    ) -> None:
+        """Serve with open components until stopped, and stop them; as `run`."""
+        server = components.server
+        keeper: threading.Thread | None = None
+        try:
+            self._await_sync()
+            if not self._stop.is_set():
+                components.reconciler.start()
+                components.auditor.start()
+                components.gangs.start()
+                self.register_itself(client, rotation, server.port)
+                self._rotate(rotation, server)
+                settle_memory()
+                announce()
+                keeper = self.keep_certificates(rotation, server)
+                self._watch_over(components)
+                # Load balancers need time to see that /readyz fails.
                 self._lifecycle.stop()
-                self.stop()
-                components.stop()
-                if keeper is not None:
-                    keeper.join(STOP_SECONDS)
+                time.sleep(self._options.drain)
+        finally:
+            self._lifecycle.stop()
+            self.stop()
+            components.stop()
+            if keeper is not None:
+                keeper.join(STOP_SECONDS)
 
     def _watched(self, client: Client, groups: AutomaticGroups) -> list[Reflector]:
         """The watches of what reviews need, and rounds of gangs."""

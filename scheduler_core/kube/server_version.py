@@ -25,14 +25,14 @@ class _Info(msgspec.Struct, frozen=True):
 _info: Final = decoder(_Info)
 
 
-class Caller(Protocol):
+class VersionClient(Protocol):
     """The method of `kube.client.Client` that is needed here."""
 
     def call(self, method: str, path: str) -> bytes:
         """The body of the answer. Raises ApiError."""
 
 
-def server_version(client: Caller) -> tuple[int, int] | None:
+def server_version(client: VersionClient) -> tuple[int, int] | None:
     """The major and minor version; None where the server hides it or says nothing of the kind.
 
     Raises ApiError where it does not answer.
@@ -45,7 +45,7 @@ def server_version(client: Caller) -> tuple[int, int] | None:
     return (int(major[0]), int(minor[0])) if major and minor else None
 
 
-def resize_rule(client: Caller) -> ResizeRule:
+def resize_rule(client: VersionClient) -> ResizeRule:
     """What resized pods count for on this server; by the newest rule where it does not tell its version."""
     try:
         return ResizeRule.of(server_version(client))
