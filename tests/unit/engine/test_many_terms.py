@@ -122,9 +122,13 @@ def search(carriers: int) -> int:
 
 
 def test_victims_that_all_refuse_the_pod_are_looked_for_with_few_calls() -> None:
-    """All terms of placed pods were compared with the pod again for each node that was tried."""
-    few, many = search(6), search(60)
-    assert many <= 2 * few, (few, many)
+    """All terms of placed pods were compared with the pod again for each node that was tried.
+
+    16 nodes that refuse the pod by more than resources are tried in both worlds.
+    """
+    search(20)  # What a process does once, such as compiling expressions, is not counted.
+    few, many = search(20), search(60)
+    assert many <= 1.2 * few, (few, many)
 
 
 def test_the_terms_of_a_pod_go_with_it() -> None:
