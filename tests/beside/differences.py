@@ -204,6 +204,19 @@ ROWS: Final = (
         since="1.33",
     ),
     Row(
+        names.VOLUME_BINDING,
+        "a claim that names a volume of another claim starts no pod",
+        "who may write claims writes any name; Kubernetes takes such a claim for bound until its controller "
+        "calls it lost",
+        "tests/unit/plugins/volumes/test_volumes_of_others.py",
+    ),
+    Row(
+        names.NODE_VOLUME_LIMITS,
+        "such a volume is attached for no pod of that claim",
+        "a tenant could fill what a driver attaches to a node",
+        "tests/unit/plugins/volumes/test_volumes_of_others.py",
+    ),
+    Row(
         QUANTITIES,
         "texts without digits and outer white space are refused",
         "`m` is no amount; Kubernetes reads it as 0",

@@ -134,10 +134,10 @@ CARRIERS = {
     Call("scheduler_core/kube/client.py", "call"),
     Call("scheduler_core/kube/client.py", "list"),
     Call("scheduler_core/kube/paging.py", "list"),
+    Call("scheduler_core/kube/server_version.py", "call"),
     Call("scheduler_core/kube/watch/reflector.py", "list"),
     Call("webhook/view/owners.py", "call"),
     Call("webhook/owner_gangs/finder.py", "call"),
-    Call("webhook/process.py", "call"),
 }
 # Done by an administrator, or by the chart, where Muster is installed by the chart.
 BY_OTHERS = {

@@ -39,7 +39,7 @@ IGNORED = (
 SELECTION = ("--smoke", "-m", "not long")
 # Tests of how tests are run: they start some, or have others stopped.
 OF_TESTS = ("tests/bare/", "tests/unit/support/", "tests/unit/tools/")
-SEARCH_PART = "16"
+SEARCH_PART = "32"
 # Warnings: what is imported before the fork cannot be rewritten by pytest, and need not.
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning", *SELECTION]
 BATCH = 12

@@ -23,8 +23,11 @@ def claim_keys(pod: Raw) -> list[str]:
 def early_refusal(world: World, pod: Raw) -> str:
     """What PreFilter says of the pod's claims, or nothing."""
     for key in claim_keys(pod):
+        name = key.partition("/")[2]
         if key not in world.claims:
-            return f'persistentvolumeclaim "{key.partition("/")[2]}" not found'
+            return f'persistentvolumeclaim "{name}" not found'
+        if is_of_another(named_volume(world, key), world.claims[key]):
+            return f'persistentvolumeclaim "{name}" names a volume of another claim'
     for key in claim_keys(pod):
         claim = world.claims[key]
         if not is_bound(claim):
@@ -55,6 +58,20 @@ def limit_refusal(world: World, pod: Raw) -> str:
         if key not in world.claims:
             return f'looking up PVC {key}: persistentvolumeclaim "{key.partition("/")[2]}" not found'
     return ""
+
+
+def named_volume(world: World, key: str) -> Raw | None:
+    return world.volumes.get(world.claims[key]["spec"].get("volumeName") or "")
+
+
+def is_of_another(volume: Raw | None, claim: Raw) -> bool:
+    """Whether a volume refers to another claim, which kube-scheduler does not ask of a bound one."""
+    reference = volume and volume["spec"].get("claimRef")
+    if not reference:
+        return False
+    meta = claim["metadata"]
+    mine = (reference["namespace"], reference["name"]) == (meta["namespace"], meta["name"])
+    return not mine or reference.get("uid", meta["uid"]) != meta["uid"]
 
 
 def is_bound(claim: Raw) -> bool:
@@ -102,7 +119,7 @@ def zone_reasons(world: World, pod: Raw, node: Raw) -> set[str]:
     if not any(key in labels for key in ZONE_LABELS):
         return set()
     for key in claim_keys(pod):
-        volume = world.volumes.get(world.claims[key]["spec"].get("volumeName") or "")
+        volume = named_volume(world, key)
         for label, text in ((volume or {"metadata": {}})["metadata"].get("labels") or {}).items():
             if label in ZONE_LABELS:
                 value = labels.get(label, labels.get(ZONE_LABELS[label]))
@@ -201,10 +218,10 @@ def handles(world: World, pod: Raw) -> set[tuple[str, str]]:
         claim = world.claims.get(key)
         if claim is None:
             continue
-        volume = world.volumes.get(claim["spec"].get("volumeName") or "")
+        volume = named_volume(world, key)
         if volume is not None:
             csi = volume["spec"].get("csi")
-            if csi is not None:
+            if csi is not None and not is_of_another(volume, claim):
                 found.add((csi["driver"], csi["volumeHandle"]))
             continue
         made_by = world.classes.get(claim["spec"].get("storageClassName") or "")
