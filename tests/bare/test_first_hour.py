@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from sandbox.cli import main as sandbox
 from tests.bare.fakes import ROOT, Clone
 
+pytestmark = pytest.mark.long
+
 PROXY = "http://me:secret@127.0.0.1:9"
 # As pip prints it.
 REFUSED = "NewConnectionError: Failed to establish a new connection: [Errno 111] Connection refused"

@@ -9,6 +9,8 @@ import pytest
 from tests.bare.fakes import PIP_WORKS, Clone
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.long
+
 # A pip with a child that would go on for minutes.
 SLOW = 'sleep 300 & echo $! >"$(dirname "$0")/child"; wait'
 # A Go that knows its version and its packages, and whose build has such a child.

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import is_hypothesis_test
 
 OPTION: Final = "--searches"
@@ -29,6 +30,14 @@ def cases(usual: int, variable: str = "", *, least: int = 1) -> int:
     """
     asked = os.environ.get(variable) if variable else None
     return int(asked) if asked else max(least, usual // PART)
+
+
+def sampled(cases: Iterable[tuple[str, *tuple[Any, ...]]], each: int = 3) -> list[ParameterSet]:
+    """Cases (an id, and values) that are cheap alone, but not together: `make test` plays one of `each`."""
+    return [
+        pytest.param(*values, id=name, marks=[pytest.mark.long] if number % each else [])
+        for number, (name, *values) in enumerate(cases)
+    ]
 
 
 def choose(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:

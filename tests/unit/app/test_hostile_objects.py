@@ -37,6 +37,7 @@ from tests.support.builders import make_node
 from tests.support.gang_scheduler import GangScheduler
 from tests.support.hostile_objects import SHAPES, TENANT, Json, Shape, pod, words
 from tests.support.kept import entries
+from tests.support.searches import sampled
 
 # A third of what an API server takes, which is far above all limits, too.
 SIZE = 300_000
@@ -63,7 +64,9 @@ def encoded(body: Json) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(body))
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=[f"{shape.resource.plural}: {shape.name}" for shape in SHAPES])
+@pytest.mark.parametrize(
+    "shape", sampled((f"{shape.resource.plural}: {shape.name}", shape) for shape in SHAPES)
+)
 def test_what_is_kept_of_an_object_is_a_fraction_of_it(shape: Shape) -> None:
     """Also of one that is refused: nothing of it is left to the garbage collector, which comes seldom."""
     world = GangScheduler([4])

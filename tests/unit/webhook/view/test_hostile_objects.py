@@ -17,6 +17,7 @@ from scheduler_core.model.groups.pod_group import parse_pod_group
 from scheduler_core.model.kinds import CONFIG_MAPS, POD_GROUPS, PODS, Resource
 from scheduler_core.model.pods.use import parse_pod_use, parse_proposed_use
 from tests.support.hostile_objects import SHAPES, Json, pod
+from tests.support.searches import sampled
 from tests.support.view_cluster import Obj
 from webhook.owner_gangs.finder import GangFinder
 from webhook.owner_gangs.stored_pods import stored_pod_parser
@@ -94,7 +95,7 @@ def kept_of(parse: Parse, raw: msgspec.Raw) -> int:
     return after - before
 
 
-@pytest.mark.parametrize(("parse", "make"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(("parse", "make"), sampled(CASES))
 def test_little_is_kept_of_an_object_in_its_worst_shape(
     parse: Parse, make: Callable[[int, int], Json]
 ) -> None:
