@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Final
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from scheduler_core.engine.decisions import Decision
 from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, evicted, member, placed
+from tests.support.searches import sampled
 from tests.support.worlds.objects import pack
 from tests.support.worlds.rest import parsed
 
@@ -75,10 +77,10 @@ class Contest(GangScheduler):
         return self.step()
 
 
-@pytest.mark.parametrize("cause", CAUSES)
-@pytest.mark.parametrize("keeper", RIGHTS)
-@pytest.mark.parametrize("right", RIGHTS)
-@pytest.mark.parametrize("claimant", CLAIMANTS)
+@pytest.mark.parametrize(
+    ("claimant", "right", "keeper", "cause"),
+    sampled((", ".join(case), *case) for case in product(CLAIMANTS, RIGHTS, RIGHTS, CAUSES)),
+)
 def test_kept_nodes_give_way_to_who_is_within_min_and_to_no_borrower(
     claimant: str, right: str, keeper: str, cause: str
 ) -> None:
