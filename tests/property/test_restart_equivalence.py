@@ -433,6 +433,19 @@ PREEMPTIONS: list[tuple[str, list[Raw], list[str], list[str], set[str]]] = [
         {"evict-spare"},
     ),
     (
+        "all for the one member that may, where one that may not asks for less",
+        [
+            make.group("incubator", "a", "g", 1),
+            pod("v", "2", on="n1"),
+            pod("w", "2", on="n1"),
+            member(pod("p", "4", prio=5)),
+            member(pod("q", "2")),
+        ],
+        ["p"],
+        ["v", "w"],
+        set(),
+    ),
+    (
         "too little for a gang",
         [
             GROUP,

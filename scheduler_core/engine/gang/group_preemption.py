@@ -35,7 +35,7 @@ from scheduler_core.engine.gang.preemption import (
     preempt_for_gang,
     takes_guaranteed,
 )
-from scheduler_core.engine.gang.rights import with_a_right
+from scheduler_core.engine.gang.rights import leaves_room, with_a_right
 from scheduler_core.engine.gang.search import GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.nominations.nominated_sums import nominated_requests
@@ -369,7 +369,8 @@ class TurnSearch:
         few = room.fewest(most, self._turn.need_of([pod for _, pod in self._members]))
         tried: list[tuple[list[PlacedMember], Units]] = []
         for chosen in (few, units) if few.size < units.size else (units,):
-            tried.append((self._place(chosen), chosen))
+            placed = self._place(chosen)
+            tried.append((placed if self._leaves_room(chosen, placed) else [], chosen))
             if len(tried[-1][0]) >= most:
                 break
         return max(tried, key=lambda item: len(item[0]))
@@ -444,7 +445,11 @@ class TurnSearch:
         return minimal_subset(sorted(numbers, reverse=True), enough)
 
     def _keeps(self, gone: Units, placed: Sequence[PlacedMember]) -> bool:
-        """Whether all placed members pass all filters on their nodes, one after the other."""
+        """Whether all placed members pass all filters on their nodes, one after the other, and leave room for
+        nominated pods that go before the group as a whole.
+        """
+        if not self._leaves_room(gone, placed):
+            return False
         with Trial(self._state, self._now) as trial:
             self._remove(trial, gone)
             for member in placed:
@@ -453,3 +458,11 @@ class TurnSearch:
                     return False
                 trial.place(member.pod, member.slot)
         return True
+
+    def _leaves_room(self, gone: Units, placed: Sequence[PlacedMember]) -> bool:
+        """Whether nodes keep room for the nominated pods that go before the group as a whole."""
+        if not len(self._state.nominations):
+            return True
+        with Trial(self._state, self._now) as trial:
+            self._remove(trial, gone)
+            return leaves_room(self._state, trial, [(item.pod, item.slot, item.vector) for item in placed])

@@ -30,7 +30,7 @@ from scheduler_core.engine.gang.capacity import (
 )
 from scheduler_core.engine.gang.chances import reclaims_in_vain
 from scheduler_core.engine.gang.members import Members, equal_members
-from scheduler_core.engine.gang.rights import only_by_right
+from scheduler_core.engine.gang.rights import leaves_room, only_by_right
 from scheduler_core.engine.gang.search import MOST_MEMBERS, GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import Budgets, counted, violating
@@ -318,9 +318,19 @@ class Reprieve:
             if self._proofs <= 0:
                 return False
             self._proofs -= 1
+            mark = trial.checkpoint()
             nominated = self._placed_members(trial)
-        if len(nominated) < self._need:
-            return False
+            if len(nominated) < self._need:
+                return False
+            trial.rollback(mark)
+            slots = (state.nodes.slot(node) for _, node, _ in nominated)
+            placed = [
+                (pod, slot, vector)
+                for (pod, _, vector), slot in zip(nominated, slots, strict=True)
+                if slot is not None
+            ]
+            if not leaves_room(state, trial, placed):
+                return False
         self.nominated = nominated
         return True
 

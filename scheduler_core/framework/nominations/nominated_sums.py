@@ -133,7 +133,11 @@ def _before_ready(
         if not without_waiting if item.pod.uid in waiting else before:
             shift(amounts.setdefault(item.pod.namespace, {}), charged(item.charge))
     return _counted(
-        state, _by_namespace(state, without_kept=without_kept), amounts, guaranteed, now=without_waiting
+        state,
+        nominated_by_namespace(state, without_kept=without_kept),
+        amounts,
+        guaranteed,
+        now=without_waiting,
     )
 
 
@@ -159,7 +163,7 @@ def nominated_of_quotas(
     variant = (without_kept, guaranteed, without_waiting)
     found: tuple[ResourceList, Mapping[str, ResourceList]] | None = known.get(variant)
     if found is None:
-        every = _by_namespace(state, without_kept=without_kept)
+        every = nominated_by_namespace(state, without_kept=without_kept)
         amounts = {namespace: dict(sums) for namespace, sums in every.items()}
         for rights, sums in waiting_nominations(state).sums.items() if without_waiting else ():
             if not (without_kept and rights.kept):
@@ -168,8 +172,8 @@ def nominated_of_quotas(
     return found
 
 
-def _by_namespace(state: ClusterState, *, without_kept: bool) -> dict[str, dict[str, int]]:
-    """What all nominated pods will use."""
+def nominated_by_namespace(state: ClusterState, *, without_kept: bool = True) -> dict[str, dict[str, int]]:
+    """What all nominated pods will use if they start, whatever the max of their quotas."""
     found: dict[str, dict[str, int]] = {}
     for rights, sums in state.nominations.sums.items():
         if not (without_kept and rights.kept):
@@ -185,7 +189,10 @@ def _counted(
     *,
     now: bool,
 ) -> tuple[ResourceList, Mapping[str, ResourceList]]:
-    """(total, by namespace) of `amounts` that some nominated pods will use; `every`: what all will use."""
+    """(total, by namespace) of `amounts` that some nominated pods will use; `every`: what all will use.
+
+    A quota counts with at most what its max leaves: beyond it none of its pods will start.
+    """
     total: dict[str, int] = {}
     parts: dict[str, ResourceList] = {}
     for namespace, part in amounts.items():
@@ -193,9 +200,25 @@ def _counted(
         if quota is not None:
             if guaranteed:
                 part = _guaranteed_part(state, quota, every[namespace], part, now=now)
+            part = _within_max(state, quota, part)
             parts[namespace] = part
             shift(total, part)
     return total, parts
+
+
+def _within_max(state: ClusterState, quota: ElasticQuota, amounts: ResourceList) -> ResourceList:
+    """Of some `amounts` that a quota's nominated pods will use, those for which its max leaves room, beside
+    pods that stay.
+    """
+    if not quota.max:
+        return amounts
+    used, leaving = state.ledger.used(quota.namespace), state.ledger.leaving(quota.namespace)
+    return {
+        name: max(0, min(value, quota.max[name] - used.get(name, 0) + leaving.get(name, 0)))
+        if name in quota.max
+        else value
+        for name, value in amounts.items()
+    }
 
 
 def _guaranteed_part(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from scheduler_core.arrays.types import Int64
-from scheduler_core.framework.nominations.nominated_sums import nominated_of_quotas
+from scheduler_core.framework.nominations.nominated_sums import nominated_by_namespace, nominated_of_quotas
 from scheduler_core.framework.preemption.eligibility import awaited, lost_its_node, room_after_leaving
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import ResourceList
@@ -68,7 +68,7 @@ def _goes_over_min(state: ClusterState, namespace: str, more: ResourceList) -> b
     quota = state.ledger.quota_of(namespace)
     if quota is None:
         return False
-    nominated = nominated_of_quotas(state)[1].get(namespace, {})
+    nominated = nominated_by_namespace(state).get(namespace, {})
     used, leaving = state.ledger.used(namespace), state.ledger.leaving(namespace)
     for name in relevant(state.ledger, quota) & nominated.keys():
         over = used.get(name, 0) - leaving.get(name, 0) + nominated[name] - quota.min.get(name, 0)
@@ -83,8 +83,8 @@ def _preempted(rights: NominationRights) -> bool:
 
 def _quotas_overbooked(state: ClusterState) -> bool:
     ledger = state.ledger
-    total, own = nominated_of_quotas(state)
-    for namespace, sums in own.items():
+    total, _ = nominated_of_quotas(state)
+    for namespace, sums in nominated_by_namespace(state).items():
         quota = ledger.quota_of(namespace)
         if quota is not None and _beyond(sums, ledger.used(namespace), ledger.leaving(namespace), quota.max):
             return True

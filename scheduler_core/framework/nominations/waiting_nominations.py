@@ -103,6 +103,23 @@ def has_room(state: ClusterState, nomination: Nomination, gone: Iterable[str] = 
     return not ((vector > free) & (vector > 0)).any()
 
 
+def have_room(state: ClusterState, nominations: Iterable[Nomination]) -> bool:
+    """Whether their nodes have room for all of these nominated pods together, now."""
+    nodes, width = state.nodes, len(state.index)
+    asked: dict[str, Int64] = {}
+    for item in nominations:
+        total = asked.setdefault(item.node, np.zeros(width, dtype=np.int64))  # [R]
+        total[: len(item.vector)] += item.vector
+    for node, total in asked.items():
+        slot = nodes.slot(node)
+        if slot is None:
+            return False
+        free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
+        if ((total > free) & (total > 0)).any():
+            return False
+    return True
+
+
 def charge_of(unit: Iterable[Nomination]) -> tuple[str, dict[str, int]]:
     """(namespace, charge) of nominated pods that start together."""
     namespace, charge = "", dict[str, int]()

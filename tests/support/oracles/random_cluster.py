@@ -211,8 +211,17 @@ class Book:
                     or not self._is_ready(other)
                     or (not guaranteed and self._waits_within_min(other, without))
                 ]
-            add(total, {name: value for name, value in _sum_of(others).items() if name not in over})
+            more = {name: value for name, value in _sum_of(others).items() if name not in over}
+            add(total, self._within_max(namespace, more, without))
         return own, total
+
+    def _within_max(self, namespace: str, more: Amounts, without: Collection[str]) -> dict[str, int]:
+        """What a quota's max leaves of more use: beyond it none of its pods will start."""
+        high, used = self.cluster.quotas[namespace].max, self.used(namespace, {*without, *self.leaving})
+        return {
+            name: max(0, min(value, high[name] - used.get(name, 0))) if name in high else value
+            for name, value in more.items()
+        }
 
     def _ahead(self, pod: RandomPod, *, in_order: bool = False) -> dict[str, int]:
         """What nominated pods of its quota will use that are at least as important; of nominated, the older.

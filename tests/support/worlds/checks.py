@@ -267,8 +267,27 @@ def _gang_in_vain(view: View, found: Preemption, group: str, leaving: set[str]) 
         yield Fault("evict-useless", f"{found}, and {need} of them still do not fit")
     for victim in () if _for_many(view, found.pods[0]) else found.victims:
         rest = found.gone - {key(victim)}
-        if not group_key(victim) and gang_fits(view.without(rest | leaving), members, need):
+        others = [other for other in found.victims if key(other) != key(victim)]
+        if not group_key(victim) and _fit_by_right(view.without(rest | leaving), members, need, others):
             yield Fault("evict-spare", f"{found}; without {key(victim)} {need} of them fit")
+
+
+def _fit_by_right(view: View, members: Sequence[Raw], need: int, gone: Sequence[Raw]) -> bool:
+    """Whether `need` of the members fit, one of them more important than all pods that go by priority.
+
+    A gang does not evict with the priority of a member that does not start.
+    """
+    ns = namespace(members[0])
+    by_priority = [priority(pod) for pod in gone if namespace(pod) == ns or ns not in view.quotas]
+    if not by_priority:
+        return gang_fits(view, members, need) is True
+    for first in (pod for pod in members if priority(pod) > max(by_priority)):
+        others = [pod for pod in members if pod is not first]
+        admitted = not view.refused(first, reserved=False)
+        nodes = [node for node in view.nodes if admitted and not why_not(view, first, node)]
+        if any(gang_fits(view.placed(first, node), others, need - 1) for node in nodes):
+            return True
+    return False
 
 
 def _budget_faults(view: View, found: Preemption, pod: Raw, leaving: set[str]) -> Iterator[Fault]:

@@ -420,14 +420,16 @@ class View:
         for ns, kept in by_quota.items():
             used, low = stay.used(ns), self.low[ns]
             for name, value in kept.items():
+                # Beyond its max no pod of a quota will start.
+                most = max(0, self.high[ns].get(name, used.get(name, 0) + value) - used.get(name, 0))
                 sure = used.get(name, 0) + paid[ns].get(name, 0)
                 if not within:
-                    add(total, {name: value})
+                    add(total, {name: min(value, most)})
                 elif not (name in self.relevant(ns) and sure > low.get(name, 0)):
                     # Until those have left who leave, they count, and not who waits for that as well.
                     left = low.get(name, 0) - self.used(ns).get(name, 0)
                     value -= self._awaited(ns).get(name, 0)
-                    add(total, {name: max(0, min(value, left))})
+                    add(total, {name: max(0, min(value, left, most))})
         return total
 
     def _awaited(self, ns: str) -> Sums:

@@ -15,7 +15,7 @@ from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.groups.native import parse_native_gang
 from scheduler_core.model.pods.pod import Pod
 from tests.support.builders import PodBuilder, make_pod, make_quota
-from tests.support.gang_scheduler import GangScheduler, evicted, placed
+from tests.support.gang_scheduler import GangScheduler, evicted, member, placed
 
 
 def group(name: str, priority: int = 100, namespace: str = "a", **spec: Any) -> Gang:
@@ -162,3 +162,25 @@ def test_members_within_min_reclaim_without_one_that_is_too_large(sizes: tuple[i
     members = [waits(f"m{number}", cpu=cpu) for number, cpu in enumerate(sizes)]
     put(made, *members)
     assert evicted(made.step()) == ({"v0", "v1"} if goes else set())
+
+
+BORROWERS = [("a native group", True), ("a group of another dialect", False)]
+
+
+@pytest.mark.parametrize("is_native", [b[1] for b in BORROWERS], ids=[b[0] for b in BORROWERS])
+def test_a_group_that_would_borrow_takes_no_room_of_a_nominated_pod_within_the_min(is_native: bool) -> None:
+    """The min of a is 4: beside x0 and x1 one member after the other stays within it, but not all three."""
+    made = GangScheduler([3, 2], g=3) if not is_native else GangScheduler([3, 2])
+    for quota in (make_quota("a/q").min(cpu=4), make_quota("b/q").min(cpu=0), make_quota("l/q").min(cpu=9)):
+        made.scheduler.put(quota.obj(), made.now)
+    put(made, runs("b/v", cpu=2), runs("a/o"), runs("a/x0", "n1"), runs("a/x1", "n1"))
+    put(made, make_pod("a/p").uid("p").requests(cpu=1))
+    assert evicted(made.step()) == {"v"}
+    if is_native:
+        put(made, group("g", **gang_of(3)))
+    names = [f"m{number}" for number in range(3)]
+    put(made, *(waits(name) if is_native else member(name).priority(100) for name in names))
+    gone = evicted(made.step())
+    assert gone < {"o", "x0", "x1"}
+    assert len(gone) == 2, "so all three stay within the min"
+    assert not evicted(made.step()), "and the pod goes after them"

@@ -125,6 +125,23 @@ def test_a_node_that_is_merely_kept_yields_to_who_evicted() -> None:
     assert room(state, later) == [0, 2], "both are merely kept: the older pod goes first"
 
 
+# The max of quota b, which uses 3 CPUs and gets 1 of them back; and what counts of the 2 that are nominated.
+MAXIMA = [
+    ("it leaves room for all", 9, 2), ("it leaves just room for all once a pod has left", 4, 2),
+    ("it leaves room for a part", 3, 1), ("it leaves no room", 2, 0), ("it was lowered below the use", 1, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("high", "counts"), [m[1:] for m in MAXIMA], ids=[m[0] for m in MAXIMA])
+def test_beyond_the_max_of_its_quota_no_nominated_pod_counts(high: int, counts: int) -> None:
+    state = cluster(a=1)
+    state.put_quota(make_quota("b/q").min(cpu=0).max(cpu=high).obj())
+    state.put_pod(pod("b/stays", 2).on("m").obj())
+    state.put_pod(pod("b/goes", 1).on("m").deleting(1.0).obj())
+    nominate(state, pod("b/w", 2))
+    assert sums(state, pod("a/borrows", 2)) == (0, counts)
+
+
 def test_who_would_only_borrow_takes_no_guarantee_from_those_after_it() -> None:
     """c is guaranteed 4: the first and the last of its three nominated pods stay within it."""
     state = cluster(a=3, c=4)

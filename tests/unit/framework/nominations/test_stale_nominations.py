@@ -10,6 +10,7 @@ from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_node, make_pod, make_quota
 from tests.support.every import every_seed
+from tests.support.gang_scheduler import GangScheduler, evicted
 
 Sizes = tuple[int, int]
 
@@ -157,3 +158,19 @@ def test_that_room_was_given_up_before_is_not_forgotten() -> None:
         state.nominations.freed = True
         stale_nominations(state, ())
         assert state.nominations.freed
+
+
+def test_who_has_no_room_below_a_lowered_max_gives_up_the_node() -> None:
+    made = GangScheduler([2])
+    for quota in (make_quota("l/q").min(cpu=9), make_quota("b/q").min(cpu=0).max(cpu=2)):
+        made.scheduler.put(quota.obj(), made.now)
+    made.put(make_pod("b/goes").uid("goes").requests(cpu=1).on("n0"))
+    made.put(make_pod("b/stays").uid("stays").requests(cpu=1).priority(9).on("n0"))
+    made.put(make_pod("b/p").uid("p").requests(cpu=1).priority(5))
+    assert evicted(made.step()) == {"goes"}
+    made.step(20.0)
+    assert not made.step(20.0), "it waits"
+    assert made.state.nominations.node_of("p") == "n0"
+    made.scheduler.put(make_quota("b/q").min(cpu=0).max(cpu=1).obj(), made.now)
+    made.step(20.0)
+    assert not made.state.nominations.node_of("p")
