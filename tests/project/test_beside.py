@@ -211,6 +211,11 @@ PACKAGES: dict[str, tuple[Difference, str, str]] = {
         "1.37",
         "loans-are-taken-first",
     ),
+    "victims that are lawful but dearer": (
+        Difference("dearer victims", {}, "['w0']", "['w2']"),
+        "1.37",
+        "",
+    ),
     "victims that are not": (Difference("unlawful victims", {}, "['w0']", "['w1']"), "1.37", ""),
     "two filters that have changed places": (
         Difference(
@@ -248,6 +253,22 @@ def test_a_claim_is_compared_with_what_another_scheduler_evicts() -> None:
     assert claim(["w0", "w2"]) + claim(["w1"]) == ["the choice of victims"]
     assert claim([]) == ["a claim within min"]
     assert claim([], fits=True) == ["room for work"]
+
+
+@pytest.mark.parametrize(
+    ("evicted", "theirs", "kinds"),
+    [
+        pytest.param(["w0", "w2"], ["w1"], ["dearer victims"], id="one that matters more goes"),
+        pytest.param(["w1"], ["w0", "w2"], ["the choice of victims"], id="theirs matters more"),
+        pytest.param(["w1"], ["w0", "w1"], ["the choice of victims"], id="theirs falls below its quota"),
+        pytest.param(["w0"], ["w1"], ["unlawful victims"], id="too few go"),
+    ],
+)
+def test_a_choice_of_victims_is_meant_where_it_is_not_dearer(
+    evicted: list[str], theirs: list[str], kinds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "_outcome", lambda decided: (False, evicted))
+    assert claim(theirs) == kinds
 
 
 @pytest.mark.parametrize(("found", "minor", "key"), PACKAGES.values(), ids=PACKAGES)

@@ -48,8 +48,7 @@ class ClusterCandidates:
         lacking = np.flatnonzero(need > 0)
         held = self._table.requests[lacking][:, rows].T  # [K, C]
         owners = loans.owners(rows)
-        asked = loans.counts[owners][:, lacking]
-        fits = ~((held > loans.limit[owners][:, lacking]) & asked).any(axis=1)
+        fits = loans.fit_alone(rows, need > 0)
         sums: Int64 = np.zeros((len(loans.left), len(lacking)), dtype=np.int64)  # [Q, C]
         np.add.at(sums, owners[fits], held[fits])
         most = np.where(loans.counts[:, lacking], np.minimum(sums, loans.limit[:, lacking]), sums)

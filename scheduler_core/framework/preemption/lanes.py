@@ -6,6 +6,9 @@ then reprieved. A reclaim goes through stages (`loans.py`): quotas above their m
 lacking resource, within what they borrow; the same quotas beyond that; and, only where no node is found
 otherwise, every quota over its min. Before each removal it is tested that the quota still borrows something
 that the victim uses (docs/quota.md#preemption).
+
+A candidate that does not fit into what the victims before it left of a loan is passed over. What is taken
+after it may matter more than it: `node_order.py` compares other sets in such lanes.
 """
 
 from __future__ import annotations
@@ -61,6 +64,8 @@ class CandidateLanes:
         self.removed: Bool = np.zeros(self.chosen.shape, dtype=np.bool_)  # [J, L]
         self.stage: NDArray[np.int8] = np.zeros(self.chosen.shape, dtype=np.int8)  # [J, L]
         self.freed: Int64 = np.zeros_like(self.deficit)  # [K, L]
+        # The first turn at which a candidate was passed over that alone would have been within its loan.
+        self._passed: Int64 = np.full(len(self.slots), np.iinfo(np.int64).max, dtype=np.int64)  # [L]
         self._protection = budgets.protection(self.rows, self.chosen)
         self.protected: Bool = self._protection.beyond(self.chosen, budgets.allowed)
         # Candidates that no budget protects come first. Without others one round is enough.
@@ -69,6 +74,11 @@ class CandidateLanes:
     def victims(self, lane: int) -> Rows:
         """Rows of a lane's victims, most important first."""
         return self.rows[self.removed[:, lane], lane][::-1].astype(np.int64)
+
+    def replace(self, lane: int, rows: Rows) -> None:
+        """Let a lane have other victims, which free its deficit as well."""
+        self.removed[:, lane] = self.chosen[:, lane] & np.isin(self.rows[:, lane], rows)
+        self.freed[:, lane] = self.vectors[:, self.removed[:, lane], lane].sum(axis=1)
 
     @property
     def satisfied(self) -> Bool:
@@ -116,12 +126,29 @@ class CandidateLanes:
                     fit = ((left > 0) & asked & (vectors > 0)).any(axis=1)
                     if stage <= WITHIN:
                         bound = loans.bounding(asked) & counts[quota]
-                        fit &= ~((left < vectors) & bound).any(axis=1)
+                        large = fit & ((left < vectors) & bound).any(axis=1)
+                        fit &= ~large
+                        if large.any():
+                            alone = large & ~((limit[quota] < vectors) & bound).any(axis=1)
+                            turn = self._turns(np.array(stage), np.array(late), np.array(j))
+                            self._passed[lanes[alone]] = np.minimum(self._passed[lanes[alone]], turn)
                     if stage == FIRST:
                         fit &= loans.first[quota]
                     lanes, quota = lanes[fit], quota[fit]
                     taken[lanes, quota] += vectors[fit]
                     self._take(j, lanes, stage)
+
+    def _turns(self, stages: NDArray[np.int8] | Int64, late: Bool, places: Rows) -> Int64:
+        """When a stage comes to a candidate: numbers of the broadcast shape, in the order of removal."""
+        out: Int64 = (2 * stages.astype(np.int64) + late) * len(self.chosen) + places
+        return out
+
+    @property
+    def passed_over(self) -> Bool:
+        """bool [L]: satisfied lanes with a victim that was taken after a candidate had been passed over."""
+        turns = self._turns(self.stage, self.protected, np.arange(len(self.chosen))[:, None])
+        later = (self.removed & (turns > self._passed)).any(axis=0)
+        return np.asarray(self.satisfied & later)
 
     def remove_rest(self) -> None:
         """The last stage: victims that use anything that their quota borrows, tested before each removal.

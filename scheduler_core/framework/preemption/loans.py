@@ -82,6 +82,13 @@ class Loans:
         found: Int64 = self._of[self._table.namespace[rows]]
         return found
 
+    def fit_alone(self, rows: Rows, contended: Bool) -> Bool:
+        """bool [M]: whether each pod holds no more of any contended resource than its quota borrows."""
+        owners, resources = self.owners(rows), np.flatnonzero(contended)
+        held = self._table.requests[resources][:, rows].T  # [M, K]
+        beyond = (held > self.limit[owners][:, resources]) & self.counts[owners][:, resources]
+        return np.asarray(~beyond.any(axis=1))
+
     def returned_by(self, rows: Rows) -> Bool:
         """bool [M]: whether the pods of some rows use anything that their quota borrows."""
         owners = self.owners(rows)

@@ -1,4 +1,8 @@
-"""Orders nodes by the exact cost of their victims, without computing the victims of every node."""
+"""Orders nodes by the exact cost of their victims, without computing the victims of every node.
+
+The order of removal decides the victims of a node. All sets of few candidates are compared where that order
+passed over a candidate of a loan and took later ones, and where it finds flaws on all nodes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from scheduler_core.framework.preemption.victim_costs import MOST_CANDIDATES, Vi
 
 # Most lanes that are decided one by one if the stages over all lanes found no victims.
 MOST_SINGLE_LANES: Final = 512
-# Most lanes for which all subsets of their candidates are compared.
+# Most lanes for which all subsets of their candidates are compared: for flaws, and for who was passed over.
 MOST_EXACT_LANES: Final = 32
 
 
@@ -49,6 +53,7 @@ class CheapestFirst:
         self._budgets = budgets
         self._names = name_ranks
         self._bounds = Bounds(matrix, self._loans, deficit, name_ranks)
+        self._compared = 0
 
     def __iter__(self) -> Iterator[Offer]:
         """Offers by order of removal until one is flawed; from then on the first nodes are solved exactly."""
@@ -95,7 +100,37 @@ class CheapestFirst:
             lanes.remove_rest()
         lanes.reprieve()
         costs = lanes.costs(self._names)
+        for lane in lanes.passed_over.nonzero()[0].tolist():
+            other = self._cheaper(int(numbers[lane]), lanes.victims(lane), costs[lane])
+            if other is not None:
+                costs[lane] = other.cost
+                lanes.replace(lane, other.rows)
         return [(costs[lane], lanes, lane) for lane in lanes.satisfied.nonzero()[0].tolist()]
+
+    def _cheaper(self, number: int, victims: Rows, cost: Cost) -> Offer | None:
+        """The cheapest set of a lane where the order of removal passed over a candidate, or None.
+
+        None if no set costs less than `cost`, that of `victims`, or if too many sets would be compared. Pods
+        of quotas that go first are exchanged for others of such quotas only.
+        """
+        loans, table = self._loans, self._matrix.table
+        if loans is None or self._compared >= MOST_EXACT_LANES:
+            return None
+        rows, deficit = self._useful(number), self._deficit[:, number]
+        if loans.first.any():
+            first = loans.first[loans.owners(rows)]
+            if first.any() and not loans.first[loans.owners(victims)].all():
+                return None
+            rows = rows[first] if first.any() else rows
+        if not any(cost[:FLAWS]):
+            # No cheaper set has a pod that matters more than all victims, or that reaches into a min alone.
+            rows = rows[table.priority[rows] <= cost[FLAWS]]
+            rows = rows[loans.fit_alone(rows, contended_by(self._demand, deficit))]
+        if len(rows) > MOST_CANDIDATES:
+            return None
+        self._compared += 1
+        best = self._best(int(self._matrix.slots[number]), rows, deficit)
+        return best if best is not None and best.cost < cost else None
 
     # Few nodes exactly
 

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterable
 from functools import cache
 from itertools import permutations
+from math import ceil
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +29,8 @@ NOW: Final = 1_767_225_600.0
 GPU: Final = "example.com/gpu"
 # Kind of differences that are meant: both take back what is lent, by other victims.
 CHOICE: Final = "the choice of victims"
+# And one that is not: the other set may go as well, and costs less by the order of docs/quota.md.
+DEARER: Final = "dearer victims"
 _API: Final = "scheduling.sigs.k8s.io/v1alpha1"
 
 
@@ -114,6 +117,8 @@ def compare(asked: Raw, theirs: dict[str, Any]) -> list[Difference]:
         found.append(Difference("a claim within min", asked, str(theirs["victims"]), str(victims)))
     elif victims != sorted(theirs["victims"]):
         kind = CHOICE if _are_lawful(asked, victims) else "unlawful victims"
+        if kind == CHOICE and _is_cheaper(asked, theirs["victims"], victims):
+            kind = DEARER
         found.append(Difference(kind, asked, str(sorted(theirs["victims"])), str(victims)))
     return found
 
@@ -125,6 +130,40 @@ def _are_lawful(asked: Raw, names: list[str]) -> bool:
     if not _has_room(asked, victims) or any(_has_room(asked, less) for less in others):
         return False
     return any(_gives_back(asked, order) for order in permutations(victims))
+
+
+def _is_cheaper(asked: Raw, names: list[str], than: list[str]) -> bool:
+    """Whether a set of victims that may go as well costs less than another one."""
+    return _are_lawful(asked, names) and _cost(asked, names) < _cost(asked, than)
+
+
+def _cost(asked: Raw, names: list[str]) -> tuple[float, ...]:
+    """What docs/quota.md compares: the amount beyond loans, victims of queues that borrow nothing of what is
+    lacking, the highest priority, their sum, their number, and the age of the most important.
+    """
+    victims = [work for work in asked["running"] if work["name"] in names]
+    lacking = _lacking(asked)
+    loans = {
+        queue["name"]: {name: max(0, -left) for name, left in _left(queue, asked["running"]).items()}
+        for queue in asked["queues"]
+    }
+    beyond = sum(
+        ceil(max(0, _used(queue, victims)[name] - loans[queue["name"]][name]) * 1_000_000 / amount)
+        for queue in asked["queues"]
+        for name, amount in lacking.items()
+    )
+    strangers = sum(not any(loans[work["queue"]][name] for name in lacking) for work in victims)
+    top = max(work["priority"] for work in victims)
+    total = sum(work["priority"] + 2**31 for work in victims)
+    age = max(work["age"] for work in victims if work["priority"] == top)
+    return (beyond, strangers, top, total, len(victims), age)
+
+
+def _lacking(asked: Raw) -> dict[str, int]:
+    """What the claim asks for of what is lacking."""
+    free = [_left(queue, asked["running"]) for queue in asked["queues"]]
+    requests: dict[str, int] = asked["incoming"]["requests"]
+    return {name: amount for name, amount in requests.items() if amount > sum(part[name] for part in free)}
 
 
 def _has_room(asked: Raw, victims: list[Raw]) -> bool:

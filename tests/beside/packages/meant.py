@@ -76,7 +76,7 @@ def _amounts_have_one_form(found: Difference) -> bool:
 
 
 def _loans_are_taken_first(found: Difference) -> bool:
-    """Each of our victims is needed, and gives back what its quota borrows."""
+    """Each of our victims is needed, and gives back what its quota borrows; theirs are not cheaper."""
     return found.kind == claims.CHOICE
 
 
