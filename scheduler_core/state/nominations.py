@@ -42,6 +42,8 @@ class Nominations:
         self.version = 0
         # See `cache`.
         self._cached: tuple[tuple[int, int, int], dict[Any, Any]] = ((-1, -1, -1), {})
+        # Results about nominations that count and their charges alone, empty after a change of them.
+        self.in_line: dict[Any, Any] = {}
         self._ours: set[str] = set()
         # Nominations that count, by rights, and what they will charge to a quota.
         self._by_rights: dict[NominationRights, dict[str, Nomination]] = {}
@@ -197,6 +199,7 @@ class Nominations:
     def _count(self, item: Nomination, sign: int) -> None:
         key = item.rights
         self.version += 1
+        self.in_line.clear()
         if key.group:
             self.touched.add(key.group)
         self._first.pop(key, None)

@@ -18,6 +18,7 @@ from typing import Final
 
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.nominations.covered_nominations import covered_nominations, unit_of
+from scheduler_core.framework.nominations.line import line_on, place_in_line
 from scheduler_core.framework.nominations.nominated_sums import own_nominated, stays_within_min
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import ResourceList
@@ -158,6 +159,20 @@ def _before(one: Nomination, other: Nomination) -> bool:
 def ahead_on(state: ClusterState, pod: Pod, node: str) -> Iterator[Nomination]:
     """Nominated pods that take precedence over the pod on one node."""
     return filter(Precedence(state, pod).nominee_goes_first, state.nominations.on_node(node, pod))
+
+
+def requests_ahead(state: ClusterState, nominee: Nomination) -> list[Int64]:
+    """int64 [R] each: what nominated pods request that take precedence over a nominated one on its node.
+
+    Those of its own quota are one sum: `place_in_line` has the order that `Precedence` gives them.
+    """
+    quota = state.ledger.quota_of(nominee.pod.namespace)
+    place = place_in_line(state, nominee, quota) if quota is not None else None
+    if quota is None or place is None:
+        return [item.vector for item in ahead_on(state, nominee.pod, nominee.node)]
+    line, precedence = line_on(state, nominee.node, quota), Precedence(state, nominee.pod)
+    ahead = filter(precedence.nominee_goes_first, line.others)
+    return [line.before(place), *(item.vector for item in ahead)]
 
 
 def nominated_room(state: ClusterState, pod: Pod) -> Int64:

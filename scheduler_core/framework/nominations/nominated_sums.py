@@ -10,6 +10,7 @@ from scheduler_core.framework.nominations.covered_nominations import (
     covered_nominations,
     unit_of,
 )
+from scheduler_core.framework.nominations.line import charged_before
 from scheduler_core.framework.nominations.waiting_nominations import NOBODY_LEAVES, waiting_nominations
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
@@ -276,6 +277,8 @@ def own_nominated(
             # The sums contain the pod's own nomination; its request must not count.
             shift(own, charged(itself.charge), -1)
         return own
+    if not (group or without_waiting or in_order) and itself.priority >= pod.priority:
+        return dict(charged_before(state, itself))
     first = (without_waiting or in_order) and _ready(state, pod) is not None and _is_covered(state, itself)
     for item in nominations.waiting(lambda rights: counts(rights) and not rights.kept):
         if item.rank < itself.rank and item.pod.uid not in waiting.uids:

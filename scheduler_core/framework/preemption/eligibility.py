@@ -13,7 +13,7 @@ from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.matching import match_required
 from scheduler_core.framework.nominations.first_of_group import first_after
-from scheduler_core.framework.nominations.nominated import ahead_on
+from scheduler_core.framework.nominations.nominated import requests_ahead
 from scheduler_core.framework.nominations.nominated_sums import (
     nominated_by_quota,
     nominated_requests,
@@ -143,7 +143,7 @@ def _asked(state: ClusterState, nomination: Nomination) -> Int64:
 
 def _taken_beside(state: ClusterState, nomination: Nomination) -> list[Int64]:
     """int64 [R] each: requests of siblings and of pods with precedence on the nominated node."""
-    found = [item.vector for item in ahead_on(state, nomination.pod, nomination.node)]
+    found = requests_ahead(state, nomination)
     if nomination.group:
         there = state.nominations.on_node(nomination.node, nomination.pod)
         found += [_asked(state, item) for item in there if item.group == nomination.group]

@@ -6,7 +6,6 @@ of them, 2 us apiece, for every node on which it tried an eviction, and others w
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,29 +13,13 @@ import pytest
 
 from scheduler_core.engine.decisions import Placed, Rejected
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+from tests.support.calls import calls_of
 from tests.support.gang_scheduler import GangScheduler, evicted
 
 HOST = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 TERMS = 64
-
-
-def calls_of(work: Callable[[], object]) -> int:
-    """How many functions are called."""
-    found = 0
-
-    def count(frame: object, event: str, argument: object) -> None:
-        nonlocal found
-        found += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return found
 
 
 def terms(number: int, **more: Any) -> list[dict[str, Any]]:
