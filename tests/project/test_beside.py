@@ -267,7 +267,7 @@ def test_a_claim_is_compared_with_what_another_scheduler_evicts() -> None:
 def test_a_choice_of_victims_is_meant_where_it_is_not_dearer(
     evicted: list[str], theirs: list[str], kinds: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "_outcome", lambda decided: (False, evicted))
+    monkeypatch.setattr(claims, "outcome", lambda decided: (False, evicted))
     assert claim(theirs) == kinds
 
 

@@ -108,7 +108,7 @@ def compare(asked: Raw, theirs: dict[str, Any]) -> list[Difference]:
         for name, share in _shares(asked).items()
         if abs(share - theirs["shares"][name]) > 1e-6
     ]
-    fits, victims = _outcome(_decided(asked))
+    fits, victims = outcome(_decided(asked))
     if fits != theirs["fits"]:
         return [*found, Difference("room for work", asked, str(theirs["fits"]), str(fits))]
     if not is_within(asked):
@@ -250,7 +250,7 @@ def _decided(asked: Raw) -> list[Decision]:
     return simulation.scheduler.step(NOW)
 
 
-def _outcome(decisions: list[Decision]) -> tuple[bool, list[str]]:
+def outcome(decisions: list[Decision]) -> tuple[bool, list[str]]:
     """Whether the work starts at once, and whom it evicts."""
     placed = any(isinstance(found, Placed) and found.pod.name == "new" for found in decisions)
     return placed, sorted(found.pod.name for found in decisions if isinstance(found, Evicted))
