@@ -99,7 +99,7 @@ def rig(given: argparse.Namespace) -> Iterable[Tally]:
 
 
 def _groups(real: Real, given: argparse.Namespace) -> Tally:
-    """Worlds of native groups, one for eight of pods."""
+    """Worlds of native groups, one for four of pods."""
     tally = Tally(f"native groups of kube-scheduler {real.minor}", unit="groups")
     for seed in range(given.seed, given.seed + math.ceil(given.worlds / PODS_PER_GROUP)):
         played = play_group(real, group_world(seed))

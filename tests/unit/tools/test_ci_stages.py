@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -76,7 +77,8 @@ def test_a_stage_that_takes_too_long_fails(tmp_path: Path) -> None:
 def test_stages_that_wait_run_beside_the_next_one_and_are_shown_after_it(tmp_path: Path) -> None:
     """The first one ends only after the second has begun, and the second only after the first has ended."""
     pipe = tmp_path.with_suffix(".pipe")
-    stages = f"mkfifo {pipe}\nbeside first 1 bash -c 'echo waits; read -r <{pipe}; exit 7'\n"
+    os.mkfifo(pipe)
+    stages = f"beside first 1 bash -c 'echo waits; read -r <{pipe}; exit 7'\n"
     stages += f"stage second 1 bash -c 'echo works; echo >{pipe}'\nstage third 1 true"
     code, output = check(tmp_path, stages)
     assert (code, verdicts(output)) == (7, {"second": "ok", "first": "FAILED (7)", "third": "ok"})
