@@ -47,8 +47,9 @@ def agrees(cluster: Cluster, process: SchedulerProcess, namespace: str, wanted: 
     used = next(
         (str(quota["used"].get("cpu", "0")) for quota in cache["quotas"] if namespace in quota["quota"]), ""
     )
-    quiet = not (cache["assumed"] or cache["differences"] or cache["broken"])
-    return len(bound(cluster, namespace)) == wanted and used == str(wanted) and quiet
+    unrest = {what: cache[what] for what in ("assumed", "differences", "broken") if cache[what]}
+    assert (len(bound(cluster, namespace)), used, unrest) == (wanted, str(wanted), {})
+    return True
 
 
 def accepted(cluster: Cluster, namespace: str, minimum: int) -> bool:
@@ -62,8 +63,19 @@ def accepted(cluster: Cluster, namespace: str, minimum: int) -> bool:
     return True
 
 
+# A backup is older than what controllers write while the server comes back: a watch that asks later sees no
+# version go back (docs/reliability.md).
+WRITES_SINCE = 500
 # The server is away for as long as etcd and kube-apiserver take to start.
 PATIENT = ("--leader-elect-lease-duration=90s", "--leader-elect-renew-deadline=80s")
+
+
+def write_often(cluster: Cluster, namespace: str, times: int) -> None:
+    """Let the versions of the server grow by so many."""
+    path, meta = f"/api/v1/namespaces/{namespace}/configmaps", {"name": "written-often"}
+    cluster.request("POST", path, {"metadata": meta})
+    for number in range(times):
+        cluster.request("PUT", f"{path}/written-often", {"metadata": meta, "data": {"number": str(number)}})
 
 
 def test_a_restored_etcd_is_believed(plane: FaultPlane, tmp_path: Path) -> None:
@@ -81,6 +93,7 @@ def test_a_restored_etcd_is_believed(plane: FaultPlane, tmp_path: Path) -> None:
             plane.save()
             eventually(lambda: agrees(cluster, process, namespace, 4), SETTLE_SECONDS)
 
+            write_often(cluster, namespace, WRITES_SINCE)
             assert accepted(cluster, cluster.namespace("forgotten"), NODES_HAVE - MAX)
             for number in range(3):
                 cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/before-{number}")
