@@ -212,7 +212,7 @@ ROWS: Final = (
     ),
     Row(
         names.NODE_VOLUME_LIMITS,
-        "such a volume is attached for no pod of that claim",
+        "a volume of another claim than the one that names it counts as attached for none of its pods",
         "a tenant could fill what a driver attaches to a node",
         "tests/unit/plugins/volumes/test_volumes_of_others.py",
     ),

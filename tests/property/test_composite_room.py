@@ -14,7 +14,7 @@ from tests.support.builders import make_pod
 from tests.support.composite_world import PRIORITY, World, composite, gang
 from tests.support.searches import cases
 
-TREES: Final = cases(400)
+TREES: Final = cases(400, "MUSTER_ROOM_TREES")
 Free = tuple[int, ...]
 
 

@@ -101,8 +101,9 @@ def preempt_for_group(
     # A loan that is taken in the order of importance may be used up where it makes too little room. Member by
     # member, as for groups of the other kinds, it is taken where it makes room for one after the other.
     # Just enough of them: of members that differ, the least of each resource is less than any asks for.
-    for part in _parts(cycle.state, members, need) if found is None else ():
-        found = found or preempt_for_gang(cycle, part, need, now)
+    if found is None:
+        parts = _parts(cycle.state, members, need)
+        found = next(filter(None, (preempt_for_gang(cycle, part, need, now) for part in parts)), None)
     return found if found is not None and (found.victims or cycle.state.table.leaving_pods()) else None
 
 

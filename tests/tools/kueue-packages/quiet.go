@@ -1,0 +1,1 @@
+../koordinator-packages/quiet.go
