@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 # Concurrent reads of pods for questions.
 READERS: Final = 8
+# Who takes longer to be read leaves readers to others.
+LONG_READ_SECONDS: Final = 2.0
 # kube-scheduler's scale: 10 points of an extender count like 100 points of a plugin.
 _SCALE: Final = 10
 
@@ -85,7 +87,7 @@ class ExtenderChain:
         self._report = report
         self._read_pod = read_pod
         self._node = node
-        self._readers = FairWorkers(READERS, READERS // 2, "extender-pods")
+        self._readers = FairWorkers(READERS, READERS // 2, "extender-pods", LONG_READ_SECONDS, monotonic)
         self._lock = threading.Lock()
         self._binding = 0
 

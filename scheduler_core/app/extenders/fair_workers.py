@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 
@@ -15,15 +16,29 @@ Act = Callable[[], None]
 class FairWorkers:
     """At most `count` daemon threads, started on demand, and at most `most` of them for one owner.
 
-    Owners with tasks take turns, each with its oldest task. The process may end while a thread waits.
+    Owners with tasks take turns, each with its oldest task. The last quarter of the threads goes to owners
+    that have none, and owners whose last task took `long` seconds or more have a quarter together, so others
+    find a thread. The process may end while a thread waits.
     """
 
-    def __init__(self, count: int, most: int, name: str) -> None:
+    def __init__(
+        self,
+        count: int,
+        most: int,
+        name: str,
+        long: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._count = count
         self._most = most
         self._name = name
+        self._long = long
+        self._monotonic = monotonic
+        self._part = max(1, count // 4) if count > 1 else 0
         self._waiting: OrderedDict[str, deque[Act]] = OrderedDict()
         self._running: Counter[str] = Counter()
+        # Owners whose last task took long; who comes again and is quick is none of them.
+        self._slow: set[str] = set()
         self._changed = threading.Condition()
         self._threads = self._idle = self._queued = 0
 
@@ -38,10 +53,19 @@ class FairWorkers:
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()
             self._changed.notify()
 
+    def _may_begin(self, owner: str) -> bool:
+        """Whether an owner may have one more thread."""
+        own = self._running[owner]
+        if own >= self._most:
+            return False
+        if owner in self._slow and self._part:
+            return sum(self._running[each] for each in self._slow) < self._part
+        return not own or self._count - self._running.total() > self._part
+
     def _next(self) -> tuple[str, Act] | None:
         """A task of the owner that had its turn longest ago, of those that may have one more thread."""
         for owner, tasks in self._waiting.items():
-            if self._running[owner] < self._most:
+            if self._may_begin(owner):
                 act = tasks.popleft()
                 if tasks:
                     self._waiting.move_to_end(owner)
@@ -63,12 +87,21 @@ class FairWorkers:
     def _run(self) -> None:
         while True:
             owner, act = self._taken()
+            began = self._monotonic()
             try:
                 act()
             except Exception:
                 log.exception("on thread %s", self._name)
-            with self._changed:
-                self._running[owner] -= 1
-                if not self._running[owner]:
-                    del self._running[owner]
-                self._changed.notify()
+            self._ended(owner, self._monotonic() - began)
+
+    def _ended(self, owner: str, seconds: float) -> None:
+        with self._changed:
+            self._running[owner] -= 1
+            if not self._running[owner]:
+                del self._running[owner]
+            if seconds >= self._long:
+                self._slow.add(owner)
+            else:
+                self._slow.discard(owner)
+            # More than one task may begin now.
+            self._changed.notify_all()

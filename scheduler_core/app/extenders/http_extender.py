@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from scheduler_core.app.extenders.endpoints import caller_of
+from scheduler_core.app.extenders.endpoints import DEFAULT_SECONDS, caller_of
 from scheduler_core.app.extenders.fair_workers import FairWorkers
 from scheduler_core.app.extenders.messages import BadExtenderResponse, ExtenderFailed
 from scheduler_core.app.extenders.metrics import ExtenderMetrics
@@ -47,7 +47,13 @@ class HTTPExtender:
     ) -> None:
         self.settings = settings
         self.url = settings.url_prefix
-        self.workers = FairWorkers(THREADS, MOST_OF_A_NAMESPACE, f"extender-{number}")
+        self.workers = FairWorkers(
+            THREADS,
+            MOST_OF_A_NAMESPACE,
+            f"extender-{number}",
+            (settings.http_timeout or DEFAULT_SECONDS) / 2,
+            monotonic,
+        )
         self._caller: Caller = caller_of(settings, f"extenders[{number}]")
         self._metrics = metrics
         self._monotonic = monotonic
