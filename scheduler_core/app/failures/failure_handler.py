@@ -2,8 +2,8 @@
 scheduled.
 
 A nominated node is written at once, because later decisions depend on it. Reasons are written in the order of
-the queue within a rate limit, always in their newest form; a reason with only other figures is written less
-often. Pods that were bound or deleted meanwhile cost nothing.
+the queue within a rate limit, always in their newest form, and namespaces take turns; a reason with only
+other figures is written less often. Pods that were bound or deleted meanwhile cost nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from scheduler_core.app.failures.event_aggregator import EventAggregator, pod_reference
 from scheduler_core.app.failures.rejections import PodRejection, RejectionChange, Rejections
+from scheduler_core.app.failures.turns import Turns
 from scheduler_core.engine.decisions import Noticed, Rejected
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.errors import ApiError, Conflict, NotFound, TooManyRequests
@@ -97,10 +98,10 @@ class FailureHandler:
         self._shared_limiter = RateLimiter(PER_SECOND - MIN_PER_SECOND, BURST - MIN_BURST, monotonic=wall)
         self._reserved_limiter = RateLimiter(MIN_PER_SECOND, MIN_BURST, monotonic=wall)
         self._figures_limiter = RateLimiter(FIGURES_PER_SECOND, FIGURES_BURST, monotonic=wall)
-        # By uid, in the order in which the reports became pending.
-        self._pending: dict[RejectionChange, dict[str, _Report]] = {
-            RejectionChange.REASON: {},
-            RejectionChange.FIGURES: {},
+        # By uid, of each namespace in the order in which the reports became pending.
+        self._pending: dict[RejectionChange, Turns[_Report]] = {
+            RejectionChange.REASON: Turns(),
+            RejectionChange.FIGURES: Turns(),
         }
         self._in_flight: set[str] = set()
         # The objects of postponed events, with the uid of a pod that waits for this reason.
@@ -151,15 +152,15 @@ class FailureHandler:
             self._write(pod, report, now, WritePriority.URGENT)
             if pod.uid in self._in_flight:
                 # The write in flight may arrive after this one, with older content: write the reason again.
-                self._pending[RejectionChange.REASON][pod.uid] = report
+                self._pending[RejectionChange.REASON].put(pod.namespace, pod.uid, report)
         elif change is RejectionChange.NONE:
             self._remove(pod.uid)
             if own_event and self._figures_limiter.take():
                 self._record_event(report)
         else:
             other = RejectionChange.REASON if change is RejectionChange.FIGURES else RejectionChange.FIGURES
-            self._pending[other].pop(pod.uid, None)
-            self._pending[change][pod.uid] = report
+            self._pending[other].drop(pod.uid)
+            self._pending[change].put(pod.namespace, pod.uid, report)
         self.flush_reports(now)
 
     def flush_reports(self, now: float) -> None:
@@ -192,14 +193,15 @@ class FailureHandler:
         if now < self._next_batch[change]:
             return
         while queue:
-            uid, report = next(iter(queue.items()))
+            uid, report = queue.next()
             pod = self._waiting(uid)
             if pod is not None:
                 held = uid in self._in_flight or len(self._in_flight) >= MAX_IN_FLIGHT
                 if held or not any(limiter.take() for limiter in limiters):
                     self._next_batch[change] = now + BATCH_SECONDS
                     return
-            del queue[uid]
+                queue.had_turn()
+            queue.drop(uid)
             if pod is not None:
                 self._write(pod, report, now, WritePriority.CONDITION)
 
@@ -250,8 +252,9 @@ class FailureHandler:
         uid = report.pod.uid
         pending = any(uid in queue for queue in self._pending.values())
         if not pending and self._rejections.is_latest(uid, report.rejection):
-            self._pending[RejectionChange.REASON][uid] = report._replace(own_event=False)
+            again = report._replace(own_event=False)
+            self._pending[RejectionChange.REASON].put(report.pod.namespace, uid, again)
 
     def _remove(self, uid: str) -> None:
         for queue in self._pending.values():
-            queue.pop(uid, None)
+            queue.drop(uid)

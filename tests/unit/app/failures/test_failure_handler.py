@@ -155,6 +155,23 @@ def test_many_say_so_at_the_rate_in_the_order_in_which_they_were_tried(rig: Rig)
     assert rig.handler.pending == 0
 
 
+@pytest.mark.parametrize("first", ["0/3 nodes", "another reason"], ids=["a new reason", "other figures"])
+def test_a_namespace_with_thousands_of_pods_keeps_no_others_from_saying_why_they_wait(
+    rig: Rig, first: str
+) -> None:
+    """Each of the thousands is written at the rate, so those of others stood behind all of them."""
+    rig.pods["other"] = msgspec.structs.replace(POD, namespace="b", name="other", uid="other")
+    for name in ("other", *(f"p{number:05}" for number in range(5000))):
+        rig.refuse(name, first)
+    rig.after(60.0, steps=60)
+    assert rig.handler.pending == 0
+    rig.refuse_many(5000, "0/4 nodes")
+    rig.refuse("other", "0/4 nodes")
+    rig.after(2 * BATCH_SECONDS, steps=2)
+    assert rig.names.count("other") == 2
+    assert rig.handler.pending > 4000
+
+
 def test_while_pods_are_bound_little_is_said_and_never_nothing(rig: Rig) -> None:
     def bound(per_second: int) -> int:
         before = len(rig.written)
