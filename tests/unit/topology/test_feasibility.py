@@ -48,6 +48,18 @@ CONFLICTS = {
         ["node.min=3", "node.max=4"],
         "5 pods do not split into counts of 3 to 4 at level node",
     ),
+    "a range without a multiple": (
+        8,
+        '{"node": {"min": 5, "max": 7, "factor": 4}}',
+        ["node.min=5", "node.max=7", "node.factor=4"],
+        "node allows no count: the smallest is 8, the largest 4",
+    ),
+    "multiples that leave a rest": (
+        12,
+        '{"node": {"min": 8, "max": 11, "factor": 4}}',
+        ["node.min=8", "node.max=11", "node.factor=4"],
+        "12 pods do not split into counts of 8 to 8 in multiples of 4 at level node",
+    ),
     "too many small parts": (
         5,
         '{"node": {"min": 2, "partitions": 3}}',

@@ -135,6 +135,27 @@ SHARES: list[tuple[str, list[list[int | None]], int, LevelRule, dict[int, int] |
         PACK,
         {1: 2, 2: 2},
     ),
+    (
+        "three units, as no two make the number",
+        [[0, None, None, 100], [0, None, None, 101], [0, 103, None, None], [0, 102, None, None]],
+        5,
+        PACK,
+        {0: 3, 2: 1, 3: 1},
+    ),
+    (
+        "five of six units, as no four make the number",
+        [[0, None, None, 100 + unit] for unit in range(4)] + [[0, 100, None, None]] * 2,
+        11,
+        PACK,
+        {0: 3, 1: 3, 2: 3, 4: 1, 5: 1},
+    ),
+    (
+        "all units, as no fewer make the number",
+        [[0, 100, None, None], [0, None, 100, None], [0, None, None, 100]],
+        6,
+        PACK,
+        {0: 1, 1: 2, 2: 3},
+    ),
     ("two units", [[0, 100, 100], [0, 101, 100], [0, 102, 100]], 2, TWO, {0: 1, 1: 1}),
     ("two narrow units for more pods than their width", [[0, 100, 101], [0, 103, 100]], 4, TWO, {0: 2, 1: 2}),
     ("one of two narrow units", [[0, 100, 101], [0, 103, 100]], 3, ONE, None),
@@ -145,6 +166,18 @@ SHARES: list[tuple[str, list[list[int | None]], int, LevelRule, dict[int, int] |
     ("an even share each", [[0, 100, 400, 900]] * 3, 3, SPREAD, {0: 1, 1: 1, 2: 1}),
     ("the rest to the cheapest", [[0, 103, 400], [0, 101, 400], [0, 102, 400]], 2, SPREAD, {1: 1, 2: 1}),
     ("an even share of two", [[0, 100, 400], [0, 101, 400], [0, 102, 400]], 2, SPREAD_TWO, {0: 1, 1: 1}),
+    (
+        "even shares of more units than there are",
+        [[0, 100, 400]] * 2,
+        3,
+        LevelRule("l", spread=True, partitions=3),
+        None,
+    ),
+    ("even shares of two, of which one takes none", [[0, 100, 400], [0, None, None]], 2, SPREAD_TWO, None),
+    ("even shares of two for one pod", [[0, 100, 400], [0, 100, 400]], 1, SPREAD_TWO, None),
+    ("the cheaper two of three", [[0, 103, 400], [0, 101, 400], [0, 102, 400]], 2, SPREAD_TWO, {1: 1, 2: 1}),
+    ("as even as gaps allow", [[0, None, 400, 900], [0, 100, None, 900]], 3, SPREAD, {0: 2, 1: 1}),
+    ("no even shares beside gaps", [[0, None, 400, None], [0, None, 400, None]], 3, SPREAD, None),
     (
         "what a small unit lacks, a larger one takes",
         [[0, 100, None, None], [0, 100, 400, 900]],
@@ -170,6 +203,16 @@ def test_prices_that_nearly_fit_a_word_are_compared_all_the_same(weight: int) ->
     rows: list[list[int | None]] = [[0, weight + 2, None, None], [0, weight + 1, 4 * weight, None]]
     assert checked(division(rows, 3, SPREAD, weight)) == {0: 1, 1: 2}
     assert checked(division(rows, 2, SPREAD, weight)) == {0: 1, 1: 1}
+
+
+def test_prices_whose_bound_does_not_fit_a_word_are_merged() -> None:
+    """Eight units for one pod and one for eight, all full: their savings exceed a word."""
+    weight = INFEASIBLE // 73
+    rows: list[list[int | None]] = [[0, weight, *[None] * 7]] * 8 + [
+        [weight * count**2 for count in range(9)]
+    ]
+    full = dict.fromkeys(range(8), 1) | {8: 8}
+    assert apportion(division(rows, 16, SPREAD, weight), never) == full
 
 
 ROOMS = [(), (0,), (1,), (3,), (0, 0), (2, 1), (1, 2, 3), (3, 3, 3), (0, 1, 5), (4, 1, 1, 2)]
