@@ -106,7 +106,7 @@ def best_units(division: Division, most_used: int) -> Mask:
     needed = np.full(candidates.shape[1], most_used)  # [C]
     for word in division.tables:
         values = np.where(candidates, word, INFEASIBLE)[:, lowest:]
-        rank = np.clip(needed[lowest:] - 1, 0, units - 1)
+        rank = np.maximum(needed[lowest:] - 1, 0)
         bound = np.full(candidates.shape[1], -1)
         bound[lowest:] = np.take_along_axis(np.sort(values, axis=0), rank[None, :], axis=0)[0]
         keep |= candidates & (word < bound)

@@ -48,17 +48,23 @@ CONFLICTS = {
         ["node.min=3", "node.max=4"],
         "5 pods do not split into counts of 3 to 4 at level node",
     ),
+    "one pod a node in two parts": (
+        5,
+        '{"node": {"type": "spread", "hard": true, "partitions": 2}}',
+        ["node.hard=spread", "node.partitions=2"],
+        "5 pods in 2 parts of 1 to 1 at level node do not add up",
+    ),
     "a range without a multiple": (
-        8,
+        12,
         '{"node": {"min": 5, "max": 7, "factor": 4}}',
         ["node.min=5", "node.max=7", "node.factor=4"],
         "node allows no count: the smallest is 8, the largest 4",
     ),
     "multiples that leave a rest": (
-        12,
+        20,
         '{"node": {"min": 8, "max": 11, "factor": 4}}',
         ["node.min=8", "node.max=11", "node.factor=4"],
-        "12 pods do not split into counts of 8 to 8 in multiples of 4 at level node",
+        "20 pods do not split into counts of 8 to 8 in multiples of 4 at level node",
     ),
     "too many small parts": (
         5,

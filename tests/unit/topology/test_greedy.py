@@ -96,6 +96,14 @@ WAYS: list[tuple[str, list[int], int, str, list[int], list[int] | None]] = [
         [1, 0, 0, 0, 0, 0, 1, 2, 0],
     ),
     ("and has an even share", EQUAL, 5, SPREAD_OF_TWO, ON_C2, [2, 0, 0, 0, 0, 0, 0, 2, 0]),
+    (
+        "members are raised to the minimum, and no further",
+        WIDE,
+        10,
+        '{"rack": {"type": "spread", "min": 5}}',
+        ON_C2,
+        [3, 2, 0, 0, 0, 0, 1, 3, 0],
+    ),
     ("members that stay too few", EQUAL, 6, '{"node": {"min": 2}}', ON_BOTH, None),
     (
         "members that become enough",

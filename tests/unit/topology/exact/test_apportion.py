@@ -205,16 +205,6 @@ def test_prices_that_nearly_fit_a_word_are_compared_all_the_same(weight: int) ->
     assert checked(division(rows, 2, SPREAD, weight)) == {0: 1, 1: 1}
 
 
-def test_prices_whose_bound_does_not_fit_a_word_are_merged() -> None:
-    """Eight units for one pod and one for eight, all full: their savings exceed a word."""
-    weight = INFEASIBLE // 73
-    rows: list[list[int | None]] = [[0, weight, *[None] * 7]] * 8 + [
-        [weight * count**2 for count in range(9)]
-    ]
-    full = dict.fromkeys(range(8), 1) | {8: 8}
-    assert apportion(division(rows, 16, SPREAD, weight), never) == full
-
-
 ROOMS = [(), (0,), (1,), (3,), (0, 0), (2, 1), (1, 2, 3), (3, 3, 3), (0, 1, 5), (4, 1, 1, 2)]
 
 

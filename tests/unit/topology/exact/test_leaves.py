@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from scheduler_core.topology.constraints import LevelRule
-from scheduler_core.topology.exact.leaves import fill_row, price_rows, sort_rows
+from scheduler_core.topology.exact.leaves import FEWEST_TO_SHARE, fill_leaves, fill_row, price_rows, sort_rows
+from scheduler_core.topology.exact.merge import Siblings
+from scheduler_core.topology.problem import pose
+from scheduler_core.topology.tree import build
 
 RULES = {
     "pack": LevelRule("node"),
@@ -49,3 +52,24 @@ HANDED_OUT = {
 @pytest.mark.parametrize(("rule", "slots", "count", "shares"), HANDED_OUT.values(), ids=HANDED_OUT)
 def test_how_pods_are_handed_out(rule: str, slots: list[int], count: int, shares: dict[int, int]) -> None:
     assert fill_row(slots, RULES[rule], 30, count) == shares
+
+
+@pytest.mark.parametrize("kinds", [2, FEWEST_TO_SHARE // 2, FEWEST_TO_SHARE], ids=["two", "half", "all"])
+@pytest.mark.parametrize("rule", [RULES["pack"], RULES["spread in a range"]], ids=["pack", "spread"])
+def test_units_of_one_kind_are_priced_once_and_each_hands_out_its_own(rule: LevelRule, kinds: int) -> None:
+    """Racks of three nodes, one of so many kinds each, the same nodes in another order."""
+    names = [(f"r{rack}", f"n{rack}-{node}") for rack in range(FEWEST_TO_SHARE) for node in range(3)]
+    tree = build(("rack", "node"), names)
+    free = np.array([[3 + rack % kinds, 2, 4] for rack in range(FEWEST_TO_SHARE)])
+    free[1::2] = free[1::2, ::-1]
+    problem = pose(tree, free.ravel(), 12, (LevelRule("rack"), rule), None)
+    children = np.arange(free.size).reshape(free.shape)
+    counts = np.array([0, 2, 5, 9])
+    whole = fill_leaves(problem, Siblings(np.arange(len(free)), children), counts)
+    for row in range(len(free)):
+        alone = fill_leaves(problem, Siblings(np.array([row]), children[row : row + 1]), counts)
+        assert whole.table[:, row].tolist() == alone.table[:, 0].tolist()
+        shares = dict(whole.take_apart(row, 5))
+        assert sum(shares.values()) == 5
+        assert shares == dict(alone.take_apart(0, 5))
+        assert all(child in children[row] and free.ravel()[child] >= n for child, n in shares.items())
