@@ -162,6 +162,73 @@ def test_another_writer_of_our_own_is_left_alone_until_it_is_silent() -> None:
     assert bench.turn() == 1
 
 
+# Who reported last, how many seconds ago, and whether a report is due: the interval is a minute.
+DUE: list[tuple[str, bool, float, int]] = [
+    ("at once again", True, 0.0, 0),
+    ("a moment before most of the interval has passed", True, 52.0, 0),
+    ("as the next sample would be later", True, 53.0, 1),
+    ("another process, a moment ago", False, 0.0, 0),
+    ("another process that is not silent for long", False, 119.0, 0),
+    ("another process that is silent for two intervals", False, 120.0, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("own", "seconds", "written"), [case[1:] for case in DUE], ids=[case[0] for case in DUE]
+)
+def test_when_a_report_is_due(own: bool, seconds: float, written: int) -> None:
+    bench = Bench()
+    if own:
+        bench.turn()
+    else:
+        bench.api.agent("a", bench.now, annotations=OURS)
+    bench.pass_time(seconds)
+    assert bench.turn() == written
+
+
+@pytest.mark.parametrize(("annotations", "written"), [(OURS, 1), ({}, 0)], ids=["our own", "an agent's"])
+def test_a_node_metric_without_a_report_gets_one_from_its_reporter(
+    annotations: dict[str, str], written: int
+) -> None:
+    bench = Bench()
+    bench.api.objects["a"] = {"metadata": {"name": "a", "resourceVersion": "7", "annotations": annotations}}
+    assert bench.turn() == written
+
+
+def test_a_sample_without_a_moment_or_of_a_node_that_is_gone_tells_nothing() -> None:
+    bench = Bench()
+    bench.nodes["b"] = make_node("b").obj()
+    bench.api.cpu["b"] = "1"
+    bench.turn()
+    assert set(bench.api.objects) == {"a", "b"}
+    del bench.nodes["b"], bench.api.cpu["b"], bench.api.objects["b"]
+    bench.pass_time(60)
+    bench.turn()
+    assert set(bench.api.objects) == {"a"}
+    bench.nodes["b"] = make_node("b").obj()
+    bench.pass_time(60)
+    assert bench.turn() == 1, "what was sampled before it went is forgotten"
+
+
+def test_a_round_ends_where_the_process_stops_to_lead_or_to_run() -> None:
+    for ends in ("leads", "runs"):
+        bench = Bench()
+        bench.nodes["b"] = make_node("b").obj()
+        bench.api.cpu["b"] = "1"
+        create = bench.api.create
+
+        def last(write: Create, bench: Bench = bench, ends: str = ends, create: Any = create) -> bytes:
+            if ends == "leads":
+                bench.leads = False
+            else:
+                bench.reporter.stop(0)
+            return create(write)  # type: ignore[no-any-return]
+
+        bench.api.create = last  # type: ignore[method-assign]
+        assert bench.turn() == 1
+        assert set(bench.api.objects) == {"a"}
+
+
 def test_numbers_that_do_not_move_are_not_told_again() -> None:
     bench = Bench()
     bench.turn()

@@ -207,6 +207,20 @@ def test_a_large_answer_is_read_where_it_is_one_of_nodes() -> None:
     assert (len(left), refused) == (4000, {})
 
 
+def test_a_value_in_eight_bytes_is_not_too_many() -> None:
+    """As many as a large answer may have, and one more."""
+    count = 1 << 17
+    brackets, commas = 3, count - 1
+    text = b'{"nodes": {"items": [' + b",".join([b"1"] * count)
+    size = 8 * (brackets + commas)
+    most = text + b" " * (size - len(text) - 3) + b"]}}"
+    assert len(most) == size > 1 << 20
+    with pytest.raises(BadExtenderResponse, match="items"):
+        filtered(most, ["a"], by_name=False)
+    with pytest.raises(BadExtenderResponse, match=f"{brackets + commas} values in {size - 1} bytes"):
+        filtered(most.replace(b" ]", b"]"), ["a"], by_name=False)
+
+
 @pytest.mark.parametrize("value", [b"[]", b"{}", b'""', b"1"])
 def test_millions_of_values_are_refused_before_they_take_memory(value: bytes) -> None:
     text = b'{"nodes": {"items": [' + b",".join([value] * (1 << 20)) + b"]}}"

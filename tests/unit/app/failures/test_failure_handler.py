@@ -360,6 +360,46 @@ def test_events_that_were_posted_are_no_longer_checked(rig: Rig) -> None:
     assert rig.handler.next_time() is None
 
 
+def test_postponed_events_are_looked_at_once_in_a_while(rig: Rig) -> None:
+    postpone(rig)
+    rig.after(CHECK_SECONDS)
+    due = rig.handler.next_time()
+    assert due == rig.now + CHECK_SECONDS
+    del rig.pods["p"]
+    rig.after(CHECK_SECONDS / 2)
+    assert {about.name for about in rig.postponed} == {"p", "g"}
+    rig.after(CHECK_SECONDS / 2)
+    assert rig.postponed == set()
+
+
+WAITS: list[tuple[str, Callable[[Rig], None]]] = [
+    ("a condition", lambda rig: rig.refuse_many(BURST + 1)),
+    ("an event that is postponed", postpone),
+    ("a count of many pods", lambda rig: rig.refuse_many(MAX_OWN_EVENTS + 1)),
+]
+
+
+@pytest.mark.parametrize("wait", [case[1] for case in WAITS], ids=[case[0] for case in WAITS])
+def test_after_a_failed_write_nothing_is_due_before_the_pause_ends(
+    rig: Rig, wait: Callable[[Rig], None]
+) -> None:
+    rig.answers_at_once = False
+    rig.refuse("broken", "another reason")
+    rig.unanswered.pop()(BROKEN)
+    rig.answers_at_once = True
+    rig.handler.flush_reports(rig.now)
+    wait(rig)
+    pause = rig.now + PAUSE_SECONDS
+    due = rig.handler.next_time()
+    assert due is not None
+    assert due >= pause
+    written = len(rig.written)
+    rig.after(PAUSE_SECONDS / 2)
+    assert len(rig.written) == written
+    rig.after(PAUSE_SECONDS / 2)
+    assert len(rig.written) > written
+
+
 def test_looking_again_knows_what_is_unsaid(rig: Rig) -> None:
     rig.refuse_many(BURST + 1)
     last = rig.pods[f"p{BURST:05}"]
