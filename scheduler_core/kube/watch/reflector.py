@@ -350,7 +350,6 @@ class Reflector:
         """After an outage: a server whose newest version is older than ours was restored from a backup."""
         if self._version and is_older(self._page(1).metadata.resourceVersion, self._version):
             self._restart_after_rollback()
-        self._verify = False
 
     def _restart_after_rollback(self) -> NoReturn:
         """Versions repeat after a rollback, so that equal versions no longer mean equal objects."""

@@ -153,7 +153,6 @@ class Http2WriteConnection(WriteConnection):
             self._http2.close()
         left = [job for job, _ in self._jobs.values()]
         self._jobs.clear()
-        self._low_priority = 0
         return left
 
     def _remove(self, stream: int) -> QueuedWrite:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from scheduler_core.answers.history import (
+    SAME_MOMENT_SECONDS,
+    SAME_SECONDS,
     Reclaim,
     merged,
     record_of_event,
@@ -145,3 +147,35 @@ def test_a_status_whose_time_cannot_be_read_is_no_record() -> None:
     meta = {"namespace": "team-a", "name": "quota"}
     quota = parse_elastic_quota({"metadata": meta, "status": {"lastReclaim": {"time": "yesterday"}}})
     assert record_of_status(quota) is None
+
+
+def test_a_quota_that_lost_nothing_has_no_record() -> None:
+    meta = {"namespace": "team-a", "name": "quota"}
+    assert record_of_status(parse_elastic_quota({"metadata": meta})) is None
+
+
+def lost(seconds: float, quota: str = "", pods: tuple[str, ...] = (), count: int = 1) -> Reclaim:
+    return Reclaim(SECOND + seconds, "reclaim", "a", quota, "b/q", "Pod b/p", {}, pods, count)
+
+
+# name, a record of a quota or a pod, a later one, whether both tell of one preemption
+PAIRS: list[tuple[str, Reclaim, Reclaim, bool]] = [
+    ("two of a quota, a moment apart", lost(0, "a/q"), lost(SAME_MOMENT_SECONDS, "a/q"), True),
+    ("two of a quota, longer apart", lost(0, "a/q"), lost(SAME_MOMENT_SECONDS + 0.1, "a/q"), False),
+    ("two of a quota that count apart", lost(0, "a/q"), lost(0, "a/q", count=2), False),
+    ("a quota and one of its pods", lost(0, "a/q", ("x",)), lost(SAME_SECONDS, "", ("x",)), True),
+    ("its pod, much later", lost(0, "a/q", ("x",)), lost(SAME_SECONDS + 1, "", ("x",)), False),
+    ("a quota and the pod of another", lost(0, "a/q", ("x",)), lost(0, "", ("y",)), False),
+    ("a quota that names not all", lost(0, "a/q", ("x",), 2), lost(SAME_SECONDS, "", ("y",)), True),
+    ("a quota that names not all, much later", lost(0, "a/q", (), 2), lost(SAME_SECONDS + 1, "", ("y",)), False),
+    ("two pods", lost(0, "", ("x",)), lost(SAME_SECONDS, "", ("y",)), True),
+    ("two pods, much later", lost(0, "", ("x",)), lost(SAME_SECONDS + 1, "", ("y",)), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"), [case[1:] for case in PAIRS], ids=[case[0] for case in PAIRS]
+)
+def test_which_records_tell_of_one_preemption(one: Reclaim, other: Reclaim, same: bool) -> None:
+    assert len(merged([one, other])) == (1 if same else 2)
+    assert len(merged([other, one])) == (1 if same else 2)

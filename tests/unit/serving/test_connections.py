@@ -99,7 +99,7 @@ def at_rest(*clients: Client) -> Any:
 
 
 def test_beyond_the_limit_the_oldest_that_never_asked_makes_room() -> None:
-    asked, old, new = Client(1.0, asked=True), Client(2.0), Client(3.0)
+    asked, new, old = Client(1.0, asked=True), Client(3.0), Client(2.0)
     full = at_rest(asked, new, old)
     full.make_room(3)
     assert [client.closed for client in (asked, old, new)] == [False, True, False]

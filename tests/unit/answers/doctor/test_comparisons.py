@@ -6,9 +6,23 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.answers.doctor.schedulers import ENFORCED_SECONDS, check_enforced
+from scheduler_core.answers.doctor.keys import check_keys
+from scheduler_core.answers.doctor.schedulers import (
+    ENFORCED_SECONDS,
+    LAPSED_DURATIONS,
+    InstalledPart,
+    check_enforced,
+    check_gangs,
+    check_leaders,
+    check_versions,
+    parse_leader,
+    parse_part,
+)
 from scheduler_core.answers.doctor.webhooks import check_registration, covers
+from scheduler_core.config.load import default_config, muster_config
+from scheduler_core.model.meta import ObjectMeta
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
+from scheduler_core.model.timestamps import format_micro_time
 from tests.support.builders import make_quota
 
 
@@ -103,3 +117,152 @@ def test_a_quota_that_nobody_enforces(
     assert [(item.severity, item.subject, item.problem) for item in found] == [
         ("error", "ElasticQuota a/q", problem) for problem in problems
     ]
+
+
+NOW = 1767225605.0
+
+
+def lease(
+    name: str, serves: str = "", holder: str = "me", age: float | None = 0.0, **marks: str
+) -> dict[str, Any]:
+    notes = {"muster.dev/serves": serves, **{f"muster.dev/{key}": value for key, value in marks.items()}}
+    spec: dict[str, Any] = {"holderIdentity": holder, "leaseDurationSeconds": 20}
+    if age is not None:
+        spec["renewTime"] = format_micro_time(NOW - age)
+    return {"metadata": {"namespace": "k", "name": name, "annotations": notes}, "spec": spec}
+
+
+LONG = LAPSED_DURATIONS * 20.0
+# name, Leases, what is found: severity, subject, problem
+LEADERS: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, str]]]] = [
+    ("a leader at work", [lease("a", "x")], []),
+    ("two of two names", [lease("a", "x"), lease("b", "y")], []),
+    ("none", [], [("warning", "scheduler", "no Lease has the annotation muster.dev/serves")]),
+    (
+        "others alone",
+        [lease("a")],
+        [("warning", "scheduler", "no Lease has the annotation muster.dev/serves")],
+    ),
+    ("one that was released", [lease("a", "x", holder="")], [("error", "Lease k/a", "nobody holds it")]),
+    ("one that is late", [lease("a", "x", age=LONG)], []),
+    (
+        "one that is too late",
+        [lease("a", "x", age=LONG + 1)],
+        [("error", "Lease k/a", f"me renewed it {LONG + 1:.0f} s ago, its duration is 20 s")],
+    ),
+    (
+        "one that was never renewed",
+        [lease("a", "x", age=None)],
+        [("error", "Lease k/a", "me renewed it never, its duration is 20 s")],
+    ),
+    (
+        "one with parts that are stuck",
+        [lease("a", "x", stuck="GangBudgets,QuotaStatus")],
+        [
+            (
+                "warning",
+                "Lease k/a",
+                "a part of the loop of me is due and does nothing: GangBudgets, QuotaStatus",
+            )
+        ],
+    ),
+    (
+        "two of one name",
+        [lease("a", "x,y"), lease("b", "y")],
+        [("error", "schedulerName y", "Leases k/a, k/b are held at once")],
+    ),
+    (
+        "two of one name, one of which lapsed",
+        [lease("a", "x"), lease("b", "x", holder="")],
+        [("error", "Lease k/b", "nobody holds it")],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("leases", "wanted"), [case[1:] for case in LEADERS], ids=[case[0] for case in LEADERS]
+)
+def test_who_leads(leases: list[dict[str, Any]], wanted: list[tuple[str, str, str]]) -> None:
+    found = check_leaders([parse_leader(each) for each in leases], NOW)
+    assert [(item.severity, item.subject, item.problem) for item in found] == wanted
+
+
+def deployment(image: str, label: str = "", others: tuple[str, ...] = ()) -> dict[str, Any]:
+    containers = [{"name": "c", "image": each} for each in (image, *others)]
+    labels = {"app.kubernetes.io/version": label} if label else {}
+    return {
+        "metadata": {"namespace": "k", "name": "d", "labels": labels},
+        "spec": {"template": {"spec": {"containers": containers if image else []}}},
+    }
+
+
+# name, the Deployment, its version, whether a command of version 1.2.0 differs
+VERSIONS: list[tuple[str, dict[str, Any], str, bool]] = [
+    ("the same tag", deployment("muster:1.2.0"), "1.2.0", False),
+    ("the same with a v", deployment("muster:v1.2.0"), "v1.2.0", False),
+    ("another tag", deployment("r:5000/m/muster:1.3.0@sha256:aa"), "1.3.0", True),
+    ("a port and no tag", deployment("r:5000/muster"), "", False),
+    ("a label where there is no tag", deployment("muster@sha256:aa", "1.1.0"), "1.1.0", True),
+    ("the tag before the label", deployment("muster:1.2.0", "1.1.0"), "1.2.0", False),
+    ("the first container", deployment("muster:1.2.0", others=("x:9",)), "1.2.0", False),
+    ("no container", deployment(""), "", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("obj", "version", "differs"), [case[1:] for case in VERSIONS], ids=[case[0] for case in VERSIONS]
+)
+def test_the_versions_of_parts(obj: dict[str, Any], version: str, differs: bool) -> None:
+    part = parse_part(obj)
+    assert part == InstalledPart("Deployment k/d", version)
+    wanted = [("note", "Deployment k/d", f"is of version {version}, this command of 1.2.0")] * differs
+    assert [(item.severity, item.subject, item.problem) for item in check_versions("1.2.0", [part])] == wanted
+
+
+def test_groups_that_no_profile_lets_start_together() -> None:
+    assert check_gangs(muster_config(), "c", ["PodGroup a/g"]) == []
+    (found,) = check_gangs(default_config(), "the file c", ["PodGroup a/g"])
+    assert (found.severity, found.subject) == ("error", "PodGroup a/g")
+    assert found.problem == "is not enforced: no profile of the file c has the plugin Coscheduling"
+
+
+# name, labels, annotations, what is found
+KEYS: list[tuple[str, dict[str, str], dict[str, str], list[str]]] = [
+    ("nothing", {}, {}, []),
+    ("keys of others", {"app": "x"}, {"example.com/a": "b"}, []),
+    ("a known key of any value", {"muster.dev/quota-group": "x"}, {}, []),
+    ("a known key of a good value", {"muster.dev/exempt": "true"}, {}, []),
+    (
+        "a known key of a value without effect",
+        {"muster.dev/exempt": "yes"},
+        {},
+        ["metadata.labels[muster.dev/exempt] = 'yes' is none of true, false"],
+    ),
+    ("a duration", {}, {"muster.dev/hold-quota": "10m"}, []),
+    ("a duration of nothing", {}, {"muster.dev/hold-quota": "0s"}, []),
+    (
+        "a time below none",
+        {},
+        {"muster.dev/hold-quota": "-1s"},
+        ["metadata.annotations[muster.dev/hold-quota] = '-1s' is not a duration such as 10m or 1h30m"],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "problems"), [case[1:] for case in KEYS], ids=[case[0] for case in KEYS]
+)
+def test_keys_of_objects(labels: dict[str, str], annotations: dict[str, str], problems: list[str]) -> None:
+    meta = ObjectMeta(name="p", namespace="a", labels=labels, annotations=annotations)
+    found = check_keys("Pod", meta)
+    assert [(item.severity, item.subject, item.problem) for item in found] == [
+        ("warning", "Pod a/p", problem) for problem in problems
+    ]
+
+
+@pytest.mark.parametrize(
+    "key", ["muster.dev/exemt", "muster.dev/nonsense-of-nobody", "scheduling.k8s.io/group-nam"]
+)
+def test_a_key_that_is_mistyped_is_told(key: str) -> None:
+    (found,) = check_keys("Pod", ObjectMeta(name="p", namespace="a", labels={key: "x"}))
+    assert found.problem.startswith(f"metadata.labels[{key}] ")
