@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from scheduler_core.answers.fixes.answer import answer_of
+from scheduler_core.answers.fixes.quota import BoundSearch
 from scheduler_core.answers.why.answer import why
+from scheduler_core.answers.why.numbers import QuotaNumbers
 from scheduler_core.answers.why.subject import subject_of
 from scheduler_core.answers.worlds import CopiedWorld
 from scheduler_core.simulate import Simulation
@@ -63,3 +65,42 @@ def test_the_max_of_two_resources() -> None:
 
 def test_no_bound_makes_a_node_larger() -> None:
     assert texts(make_quota("a/quota").min(gpu=8).max(gpu=8), make_pod("a/new").requests(gpu=9)) == []
+
+
+def line(low: int, most: int | None, used: int, asked: int, in_use: int, all_: int | None) -> QuotaNumbers:
+    return QuotaNumbers("cpu", asked, used, low, most, in_use, all_)
+
+
+# name, the numbers, the max, the min, and both (max, min) that are enough
+WANTED: list[tuple[str, QuotaNumbers, int | None, int | None, tuple[int | None, int | None]]] = [
+    ("all within the min", line(4, 8, 2, 2, 2, 8), None, None, (None, None)),
+    ("borrowed", line(4, 8, 2, 4, 2, 8), None, 6, (None, None)),
+    ("no max", line(4, None, 2, 4, 2, 8), None, 6, (None, None)),
+    ("no sum", line(4, None, 2, 4, 2, None), None, 6, (None, None)),
+    ("the max is just enough", line(4, 6, 2, 4, 2, 8), None, 6, (None, None)),
+    ("the max is too small", line(4, 5, 2, 4, 2, 8), 6, 5, (6, 6)),
+    ("the min is as large as the max", line(5, 5, 2, 4, 2, 8), 6, None, (6, 6)),
+    ("the sum is just enough", line(4, 8, 2, 4, 4, 8), None, 6, (None, None)),
+    ("the sum lacks more than the own min", line(4, 12, 2, 4, 7, 8), None, 7, (None, None)),
+    ("the sum lacks more than the max allows", line(4, 6, 2, 4, 7, 8), None, 6, (None, None)),
+    ("both, and the sum lacks more", line(4, 5, 2, 4, 7, 8), 6, 5, (7, 7)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("numbers", "most", "least", "both"), [case[1:] for case in WANTED], ids=[case[0] for case in WANTED]
+)
+def test_how_large_bounds_must_be(
+    numbers: QuotaNumbers, most: int | None, least: int | None, both: tuple[int | None, int | None]
+) -> None:
+    search = BoundSearch(cast(Any, None), cast(Any, None), [numbers])
+    assert search.max_wanted() == ({} if most is None else {("max", "cpu"): most})
+    assert search.min_wanted() == ({} if least is None else {("min", "cpu"): least})
+    wanted = zip(("max", "min"), both, strict=True)
+    assert search.both_wanted() == {(bound, "cpu"): value for bound, value in wanted if value is not None}
+
+
+def test_beside_a_max_that_is_too_small_others_keep_theirs() -> None:
+    memory = QuotaNumbers("memory", 4, 2, 4, 6, 7, 8)
+    search = BoundSearch(cast(Any, None), cast(Any, None), [line(4, 5, 2, 4, 2, 8), memory])
+    assert search.both_wanted() == {("max", "cpu"): 6, ("min", "cpu"): 6, ("min", "memory"): 6}

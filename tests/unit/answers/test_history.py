@@ -167,7 +167,7 @@ PAIRS: list[tuple[str, Reclaim, Reclaim, bool]] = [
     ("its pod, much later", lost(0, "a/q", ("x",)), lost(SAME_SECONDS + 1, "", ("x",)), False),
     ("a quota and the pod of another", lost(0, "a/q", ("x",)), lost(0, "", ("y",)), False),
     ("a quota that names not all", lost(0, "a/q", ("x",), 2), lost(SAME_SECONDS, "", ("y",)), True),
-    ("a quota that names not all, much later", lost(0, "a/q", (), 2), lost(SAME_SECONDS + 1, "", ("y",)), False),
+    ("a quota that names none, later", lost(0, "a/q", (), 2), lost(SAME_SECONDS + 1, "", ("y",)), False),
     ("two pods", lost(0, "", ("x",)), lost(SAME_SECONDS, "", ("y",)), True),
     ("two pods, much later", lost(0, "", ("x",)), lost(SAME_SECONDS + 1, "", ("y",)), False),
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from scheduler_core.answers.doctor.schedulers import (
 from scheduler_core.answers.doctor.webhooks import check_registration, covers
 from scheduler_core.config.load import default_config, muster_config
 from scheduler_core.model.meta import ObjectMeta
+from scheduler_core.model.names import SERVES_ANNOTATION, STUCK_ANNOTATION
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.timestamps import format_micro_time
 from tests.support.builders import make_quota
@@ -123,21 +124,22 @@ NOW = 1767225605.0
 
 
 def lease(
-    name: str, serves: str = "", holder: str = "me", age: float | None = 0.0, **marks: str
+    name: str, serves: str = "", holder: str = "me", age: float | None = 0.0, stuck: str = ""
 ) -> dict[str, Any]:
-    notes = {"muster.dev/serves": serves, **{f"muster.dev/{key}": value for key, value in marks.items()}}
+    notes = {SERVES_ANNOTATION: serves, STUCK_ANNOTATION: stuck}
     spec: dict[str, Any] = {"holderIdentity": holder, "leaseDurationSeconds": 20}
     if age is not None:
         spec["renewTime"] = format_micro_time(NOW - age)
     return {"metadata": {"namespace": "k", "name": name, "annotations": notes}, "spec": spec}
 
 
+NO_LEASE = [("warning", "scheduler", f"no Lease has the annotation {SERVES_ANNOTATION}")]
 LONG = LAPSED_DURATIONS * 20.0
 # name, Leases, what is found: severity, subject, problem
 LEADERS: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, str]]]] = [
     ("a leader at work", [lease("a", "x")], []),
     ("two of two names", [lease("a", "x"), lease("b", "y")], []),
-    ("none", [], [("warning", "scheduler", "no Lease has the annotation muster.dev/serves")]),
+    ("none", [], NO_LEASE),
     (
         "others alone",
         [lease("a")],
