@@ -2,7 +2,8 @@
 
 A fault is a small change of the syntax tree: a comparison that is off by one, a statement that is missing, a
 condition that always holds. Places where a change cannot matter are left out: docstrings, annotations, the
-text of messages, class options, `assert`, types of arrays, and numbers that tune (a module's constants).
+text of messages, class options, `assert`, types of arrays, numbers that tune (a module's constants), the end
+of a name (`del a`), and words to the collector of memory (`gc.freeze()`).
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ _NAMES = {
 # What no result depends on: how arrays are stored and made, names of threads, checks of equal length.
 _UNSEEN_KEYWORDS = {"dtype", "copy", "strict", "count", "daemon", "name"}
 _LOGGERS = {"log", "logger", "logging", "LOG", "_log", "warnings"}
+# When memory is looked through, and how: a cost.
+_COLLECTOR = {"gc"}
 # Raised where the code itself is broken, never for what comes from outside.
 _IMPOSSIBLE = {"AssertionError", "NotImplementedError", "RuntimeError", "LedgerError"}
 _EMPTY: dict[str, ast.expr] = {
@@ -228,7 +231,7 @@ def _statement(
             if type(op) in _ARITHMETIC and not _is_text(statement.value):
                 new = _ARITHMETIC[type(op)]()
                 yield "arithmetic", ast.AugAssign(statement.target, new, statement.value)
-        case ast.Delete():
+        case ast.Delete(targets=targets) if not all(isinstance(target, ast.Name) for target in targets):
             yield "deletion gone", gone
         case ast.If():
             for value in (True, False):
@@ -339,10 +342,11 @@ def _optional(targets: list[ast.expr], statement: ast.stmt, function: ast.Functi
 
 
 def _logs(node: ast.expr) -> bool:
+    """Whether it is a line of a log, or a word to the collector of memory."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     base = node.func.value
-    return (isinstance(base, ast.Name) and base.id in _LOGGERS) or (
+    return (isinstance(base, ast.Name) and base.id in _LOGGERS | _COLLECTOR) or (
         isinstance(base, ast.Attribute) and base.attr in _LOGGERS
     )
 

@@ -36,8 +36,8 @@ def new(name: str = "new", **requests: int) -> Builder:
     return make_pod(f"a/{name}").requests(**requests)
 
 
-def team(name: str, most: int) -> dict[str, Any]:
-    spec = {"max": {"nvidia.com/gpu": str(most)}}
+def team(name: str, most: int | None) -> dict[str, Any]:
+    spec = {"max": {"cpu": "64"} if most is None else {"nvidia.com/gpu": str(most)}}
     return {"kind": "QuotaGroup", "metadata": {"name": name}, "spec": spec}
 
 
@@ -153,6 +153,11 @@ SUMS: list[tuple[str, list[Builder | dict[str, Any]], list[str]]] = [
         ["2 of sum(min) 5: 3 left; all quotas of QuotaGroup t use 2: 5 exceed its max 4"],
     ),
     (
+        "a group without a max of it",
+        [team("t", None), joins(LOW, "t"), joins(TWO, "t"), running("b/old", gpu=2), new(gpu=3)],
+        ["2 of sum(min) 4: 2 left"],
+    ),
+    (
         "a resource that others name",
         [LOW, make_quota("b/quota").min(cpu=1), make_quota("c/quota").min(cpu=1), new(cpu=4)],
         [
@@ -251,6 +256,23 @@ NOBODY: list[tuple[str, Sequence[Builder], RoomNumbers | None, str]] = [
         f"b/quota borrows nvidia.com/gpu=1; {without(1, 1)}",
     ),
     ("somebody borrows, no more is known", [*PAIR, running("b/old", gpu=5), new(gpu=1)], None, BORROWS),
+    (
+        "the own quota borrows something else",
+        [
+            make_quota("a/quota").min(gpu=4, cpu=1),
+            make_quota("b/quota").min(gpu=4, cpu=4),
+            running("a/old", cpu=2),
+            new(gpu=1),
+        ],
+        None,
+        "no other quota borrows",
+    ),
+    (
+        "two above the min, beside one that is more important",
+        [*PAIR, make_pod("a/old").requests(gpu=3).priority(9).on("n"), FIRST, SECOND],
+        None,
+        f"nvidia.com/gpu of 5 exceeds min 4, {LOWER}",
+    ),
     (
         "of two resources the one above",
         [make_quota("a/quota").min(gpu=2, cpu=1), running("a/old", gpu=1), new(gpu=1, cpu=2)],

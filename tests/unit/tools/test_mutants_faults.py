@@ -47,6 +47,8 @@ STATEMENTS: list[tuple[str, str, list[str]]] = [
     ("a later value of a name", "a = b", ["pass"]),
     ("a sum", "a += b", ["pass", "a -= b"]),
     ("a deletion", "del a[b]", ["pass"]),
+    ("the end of a name", "del a, b", []),
+    ("a word to the collector of memory", "gc.freeze()", []),
     ("a condition", "if a:\n        g(b)", ["if True:", "if False:", "pass"]),
     ("a check of what cannot be", "if a:\n        raise AssertionError(b)", []),
     ("a check of what may come", "if a:\n        raise ValueError(b)", ["if True:", "if False:"]),
