@@ -5,12 +5,13 @@ Counterpart of kube-scheduler's handleSchedulingFailure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 
 from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Rejected
 from scheduler_core.engine.extenders.process_preemption import agreed_preemption, all_victims_agreed
-from scheduler_core.engine.gang.cycle import COSCHEDULING, GangOutcome
 from scheduler_core.engine.gang.members import Members
+from scheduler_core.engine.gang.outcome import AtFault, Lack, MustWait, Outcome, Prepares, Starts
 from scheduler_core.engine.gang.preemption import GangPreemption
 from scheduler_core.engine.pod_cycle import Attempt
 from scheduler_core.framework.preemption.eligibility import awaited, leaving_for
@@ -20,6 +21,7 @@ from scheduler_core.framework.status import Code, Diagnosis, Status
 from scheduler_core.model.groups.gang import RESOURCES, Gang, GroupRef, group_key, group_of
 from scheduler_core.model.kinds import CONFIG_MAPS
 from scheduler_core.model.names import (
+    COSCHEDULING,
     EVENT_FAILED_SCHEDULING,
     EVICTED_BY_PRIORITY,
     EVICTED_FAIRLY,
@@ -187,15 +189,16 @@ def _displace(
 
 
 def members_wait(
-    state: ClusterState, gang: Gang | None, members: Members, outcome: GangOutcome, now: float
+    state: ClusterState, gang: Gang | None, members: Members, outcome: Outcome, now: float
 ) -> list[Decision]:
-    """The rejections of a gang's waiting members, and the event on their PodGroup."""
-    if outcome.preparing and state.gangs.kept_nodes.rests(members[0][1].namespace) <= now:
-        nominated = [(item.pod, item.node, item.vector) for item in outcome.preparing]
+    """The rejections of a unit's waiting members, and the event on their PodGroup."""
+    preparing = outcome.members if isinstance(outcome, Prepares) else ()
+    if preparing and state.gangs.kept_nodes.rests(members[0][1].namespace) <= now:
+        nominated = [(item.pod, item.node, item.vector) for item in preparing]
         state.nominations.put_gang(state.gangs.unit_of(nominated[0][0]), nominated, kept=True)
-    writes = {item.pod.uid: item.writes for item in outcome.preparing}
-    reason = REASON_SCHEDULER_ERROR if outcome.error else REASON_UNSCHEDULABLE
-    event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING
+    writes = {item.pod.uid: item.writes for item in preparing}
+    reason, event = _reason_and_event(outcome)
+    due = outcome.due if isinstance(outcome, MustWait) else math.inf
     decisions: list[Decision] = [
         Rejected(
             pod,
@@ -206,15 +209,26 @@ def members_wait(
             state.nominations.node_of(pod.uid),
             writes.get(pod.uid, ()),
             event=event,
-            due=outcome.due,
+            due=due,
         )
         for profile, pod in members
         if pod.uid in outcome.refused
     ]
-    if members and not outcome.reserved and gang is not None and _is_told(state, gang):
+    if members and not isinstance(outcome, Starts) and gang is not None and _is_told(state, gang):
         profile, first = members[0]
         decisions.append(unschedulable_event(gang, profile.name, outcome.refused[first.uid], first.uid))
     return decisions
+
+
+def _reason_and_event(outcome: Outcome) -> tuple[str, str]:
+    """(the reason of the members' condition, that of their event)."""
+    match outcome:
+        case AtFault(error=True):
+            return REASON_SCHEDULER_ERROR, EVENT_FAILED_SCHEDULING
+        case AtFault(lacks_object=True) | MustWait(lack=Lack.PODS):
+            return REASON_UNSCHEDULABLE, REASON_UNSCHEDULABLE
+        case _:
+            return REASON_UNSCHEDULABLE, EVENT_FAILED_SCHEDULING
 
 
 def _is_told(state: ClusterState, gang: Gang) -> bool:

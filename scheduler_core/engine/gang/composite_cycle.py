@@ -15,15 +15,21 @@ from typing import Final
 from scheduler_core.engine.binding import ReservedPod
 from scheduler_core.engine.gang.composite_preemption import preempt_for_tree
 from scheduler_core.engine.gang.composite_search import PlacedApart, TreeSearch, Tried, by_group
-from scheduler_core.engine.gang.cycle import (
-    COSCHEDULING,
-    GangOutcome,
-    refuse_all,
-    to_prepare,
-    unschedulable_plugins,
-)
+from scheduler_core.engine.gang.cycle import COSCHEDULING, unschedulable_plugins
 from scheduler_core.engine.gang.members import Members, UnpreparedMember
 from scheduler_core.engine.gang.native_rules import contradiction, record_error, record_start
+from scheduler_core.engine.gang.outcome import (
+    AtFault,
+    Lack,
+    MustWait,
+    Outcome,
+    Prepares,
+    Starts,
+    at_fault,
+    one_text,
+    to_prepare,
+    waits,
+)
 from scheduler_core.engine.gang.topology_domains import no_domain
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.model.groups.composite import Composite
@@ -44,7 +50,7 @@ class CompositeCycle:
         self.cycle = cycle
         self.state = cycle.state
 
-    def run(self, unit: str, members: Members, gated: Sequence[Pod], now: float) -> GangOutcome:
+    def run(self, unit: str, members: Members, gated: Sequence[Pod], now: float) -> Outcome:
         """Try the waiting pods of a unit, most important first, then oldest; `unit` is the key of a root.
 
         `gated`: the waiting pods that a PreEnqueue plugin holds back. Raises PluginError; then nothing is
@@ -55,18 +61,16 @@ class CompositeCycle:
         if fault is not None:
             if not fault.awaits:
                 return self._error(unit, members, fault.text)
-            outcome = self._waits(members, fault.text)
-            outcome.faulty = True
-            return outcome
+            return at_fault(members, fault.text, lacks_object=True)
         root = forest.composites[unit]
         if gated:
             first = min(pod.key for pod in gated)
             text = f"{root}: Pod {first} has spec.schedulingGates, and a gated pod holds its whole tree"
-            return self._waits(members, text)
+            return waits(members, text, lack=Lack.PODS)
         waiting = by_group(members)
         lack = self._unready(root, waiting)
         if lack:
-            return self._waits(members, lack)
+            return waits(members, lack, lack=Lack.PODS)
         text = contradiction(self.state, root)
         if text:
             return self._error(unit, members, text)
@@ -78,21 +82,18 @@ class CompositeCycle:
         if found.ok:
             return self._starts(root, members, search, found, now)
         self._tell(found)
-        outcome = GangOutcome([], dict(found.refused), self._plugins(root, members, now), on_topology=True)
-        outcome.faulty = bool(no_domain(self.state, root))
+        plugins = self._plugins(root, members, now)
+        if no_domain(self.state, root):
+            return AtFault(refused=found.refused, plugins=plugins)
         with self.cycle.backfill.all_kept():
-            outcome.preemption = preempt_for_tree(self.cycle, root, members, now)
-        return outcome
+            preemption = preempt_for_tree(self.cycle, root, members, now)
+        return MustWait(refused=found.refused, plugins=plugins, preemption=preemption)
 
-    def _waits(self, members: Members, text: str) -> GangOutcome:
-        """The outcome of a tree that is not complete yet."""
-        return refuse_all(members, text, too_few=True, on_topology=True)
-
-    def _error(self, unit: str, members: Members, text: str) -> GangOutcome:
+    def _error(self, unit: str, members: Members, text: str) -> AtFault:
         """The outcome of a tree that contradicts itself: every group of it waits with the same text."""
         for leaf in self.state.gangs.forest.leaves(unit):
             record_error(self.state, leaf, text)
-        return refuse_all(members, text, error=True, on_topology=True)
+        return at_fault(members, text, error=True)
 
     def _unready(self, group: Group, waiting: Mapping[str, Members]) -> str:
         """Why a group has too few pods, or child groups with enough pods; empty if it has enough."""
@@ -110,20 +111,20 @@ class CompositeCycle:
 
     def _starts(
         self, root: Composite, members: Members, search: TreeSearch, found: Tried, now: float
-    ) -> GangOutcome:
+    ) -> Starts | Prepares:
         """The outcome with enough nodes; if a node must be prepared first, all pods are nominated."""
         lacks = next((item.status for _, item in search.taken if isinstance(item, UnpreparedMember)), None)
         plugins = self._plugins(root, members, now) if found.refused else _OWN
         if lacks is None:
             self._tell(found)
             reserved = [(profile, item) for profile, item in search.taken if isinstance(item, ReservedPod)]
-            return GangOutcome(reserved, dict(found.refused), plugins, on_topology=True)
+            return Starts(reserved=reserved, refused=found.refused, plugins=plugins)
         preparing = to_prepare(self.state, search.taken)
         search.undo()
         text = f"{root}: the pods that must start together have found nodes: {lacks.reason}"
-        outcome = refuse_all(members, text, on_topology=True, preparing=preparing)
-        outcome.plugins |= plugins | {lacks.plugin}
-        return outcome
+        return Prepares(
+            refused=one_text(members, text), plugins=plugins | _OWN | {lacks.plugin}, members=preparing
+        )
 
     def _tell(self, found: Tried) -> None:
         """Record the verdict about every PodGroup."""

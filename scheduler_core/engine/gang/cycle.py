@@ -10,12 +10,10 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.binding import ReservedPod
 from scheduler_core.engine.gang.capacity import (
     CAPACITY,
@@ -25,7 +23,7 @@ from scheduler_core.engine.gang.capacity import (
     no_room_text,
     refused_by_quota,
 )
-from scheduler_core.engine.gang.fair_preemption import FairAttempt, move_fairly
+from scheduler_core.engine.gang.fair_preemption import move_fairly
 from scheduler_core.engine.gang.group_preemption import never_preempts, preempt_for_group
 from scheduler_core.engine.gang.members import (
     AssumedMember,
@@ -39,7 +37,17 @@ from scheduler_core.engine.gang.members import (
     largest_first,
     undone_on_error,
 )
-from scheduler_core.engine.gang.preemption import GangPreemption, preempt_for_gang
+from scheduler_core.engine.gang.outcome import (
+    Lack,
+    MustWait,
+    Outcome,
+    Prepares,
+    Starts,
+    one_text,
+    to_prepare,
+    waits,
+)
+from scheduler_core.engine.gang.preemption import preempt_for_gang
 from scheduler_core.engine.gang.search import GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.pod_terms import looks_around
@@ -49,8 +57,6 @@ from scheduler_core.framework.status import Diagnosis, Status
 from scheduler_core.model import names
 from scheduler_core.model.groups.gang import Gang, GroupRef
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.writes import Write
-from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs.gangs import missing, take_census, too_few
 
 COSCHEDULING: Final = names.COSCHEDULING
@@ -59,52 +65,6 @@ TOPOLOGY: Final = names.CLUSTER_TOPOLOGY_PLACEMENT_GROUP
 
 # The plugins that let the pods of a profile preempt.
 _PREEMPTING: Final = frozenset({names.DEFAULT_PREEMPTION, CAPACITY})
-
-
-class GangOutcome(msgspec.Struct):
-    """The outcome of a gang's cycle.
-
-    - `reserved`: members that hold their nodes. `refused`: the message of every other member, by uid.
-    - `plugins`: the plugins whose hints may wake the gang.
-    - `preemption`: the evictions that make room for the whole gang, if any.
-    - `too_few`: pods are missing, or the group is. `beyond_quota`: the quota can never give enough.
-    - `error`: the group or a member is at fault, so no room would help. `faulty`: the same, or labels and
-      profiles are; for a native group that is no error.
-    - `on_topology`: constraints decide about all members; refused ones are not tried one by one.
-      `everywhere`: a plugin refuses a member on every node, so it is not for the constraints.
-    - `need`: how many must start together if time may bring the room for them, else 0.
-    - `preparing`: all members have found nodes, and some must be prepared first.
-    - `due`: when time alone may bring victims.
-    """
-
-    reserved: list[tuple[Profile, ReservedPod]]
-    refused: dict[str, str]
-    plugins: frozenset[str]
-    preemption: GangPreemption | None = None
-    too_few: bool = False
-    beyond_quota: bool = False
-    error: bool = False
-    faulty: bool = False
-    on_topology: bool = False
-    everywhere: bool = False
-    need: int = 0
-    preparing: tuple[MemberToPrepare, ...] = ()
-    due: float = math.inf
-
-    def take(self, attempt: FairAttempt) -> None:
-        """Take over a fair move, or why there is none."""
-        self.preemption, self.due = attempt.preemption, attempt.due
-        if attempt.reason:
-            self.refused = {uid: f"{text}; {attempt.reason}" for uid, text in self.refused.items()}
-
-
-class MemberToPrepare(msgspec.Struct, frozen=True):
-    """A member, the node found for it, its requests (int64 [R]), and the writes that prepare the node."""
-
-    pod: Pod
-    node: str
-    vector: Int64
-    writes: tuple[Write, ...] = ()
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -157,18 +117,17 @@ class GangCycle:
         self.cycle = cycle
         self.state = cycle.state
 
-    def run(self, gang: Gang, members: Members, now: float) -> GangOutcome:
+    def run(self, gang: Gang, members: Members, now: float) -> Outcome:
         """Try the waiting members in order. Raises PluginError; then nothing is reserved."""
         census = take_census(self.state, gang.key)
         need = missing(gang, census)
         if need > len(members):
-            return refuse_all(members, too_few(gang, census, len(members)), too_few=True)
+            return waits(members, too_few(gang, census, len(members)), lack=Lack.PODS)
         together = need > 0 and not gang.basic
         refusal = self._beyond_quota(gang, members, need) if together else ""
         if refusal:
-            outcome = refuse_all(members, f"{gang.ref}: {refusal}", beyond_quota=True)
-            outcome.plugins |= {CAPACITY}
-            return outcome
+            text = f"{gang.ref}: {refusal}"
+            return waits(members, text, lack=Lack.QUOTA, plugins=frozenset({COSCHEDULING, CAPACITY}))
         need = max(need, 1)
         equal = len(members) > 1 and equal_members(self.state, members)
         waiting = _Waiting(gang, members, need, together, equal, now)
@@ -211,17 +170,18 @@ class GangCycle:
             self._undo(found.assumed)
         return found
 
-    def _starts(self, gang: Gang, members: Members, attempt: _Attempt) -> GangOutcome:
+    def _starts(self, gang: Gang, members: Members, attempt: _Attempt) -> Starts | Prepares:
         """The outcome if enough members have nodes; if a node must be prepared first, all are nominated."""
-        lacks = attempt.unprepared
+        lacks, plugins = attempt.unprepared, _plugins(attempt.failures)
         if lacks is None:
-            return GangOutcome(attempt.reserved, attempt.refused, _plugins(attempt.failures))
+            return Starts(reserved=attempt.reserved, refused=attempt.refused, plugins=plugins, singly=True)
         self._undo(attempt.assumed)
         text = f"{gang.ref}: the pods that must start together have found nodes: {lacks.reason}"
-        outcome = refuse_all(members, text)
-        outcome.plugins |= _plugins(attempt.failures) | {lacks.plugin}
-        outcome.preparing = to_prepare(self.state, attempt.assumed)
-        return outcome
+        return Prepares(
+            refused=one_text(members, text),
+            plugins=plugins | {COSCHEDULING, lacks.plugin},
+            members=to_prepare(self.state, attempt.assumed),
+        )
 
     def _beyond_quota(self, gang: Gang, members: Members, need: int) -> str:
         """The text why the gang can never start under its quota, even an unused one; else empty."""
@@ -247,51 +207,39 @@ class GangCycle:
         for profile, member in reversed(assumed):
             forget_member(self.cycle, profile, member)
 
-    def _no_room(
-        self, waiting: _Waiting, found: int, why: str, failures: dict[str, Diagnosis]
-    ) -> GangOutcome:
+    def _no_room(self, waiting: _Waiting, found: int, why: str, failures: dict[str, Diagnosis]) -> MustWait:
         """The outcome without enough nodes, with victims unless evicting all candidates is not enough."""
         gang, members, need, now = waiting.gang, waiting.members, waiting.need, waiting.now
         shown = next(iter(failures.values()), None)
         if shown is None or shown.status is None or shown.status.plugin != CAPACITY:
             quota = refused_by_quota(self.state, members, need)
             why += f"; quota blocks, too: {quota}" if quota else ""
-        text = no_room_text(gang, found, need, len(members), why)
-        outcome = refuse_all(members, text, need=need if waiting.together else 0)
-        outcome.plugins |= _plugins(failures) | unschedulable_plugins(self.cycle, members, now)
-        equal = waiting.equal
-        if not equal or capacity_limit(self.cycle, *members[0], now, evicting=True).fits >= need:
-            with self.cycle.backfill.all_kept():
-                if gang.ref.native:
-                    if all(_PREEMPTING.isdisjoint(profile.enabled) for profile, _ in members):
-                        return outcome
-                    outcome.preemption = preempt_for_group(self.cycle, gang, members, need, now)
-                else:
-                    # With more members than needed, freed room goes to those with the highest priority.
-                    fewer = equal or need < len(members)
-                    in_order = members if fewer else largest_first(self.state, members)
-                    outcome.preemption = preempt_for_gang(self.cycle, in_order, need, now)
-                if outcome.preemption is None and not never_preempts(gang, [pod for _, pod in members]):
-                    outcome.take(move_fairly(self.cycle, members, need, now))
-        return outcome
-
-
-def to_prepare(state: ClusterState, assumed: AssumedMembers) -> tuple[MemberToPrepare, ...]:
-    """Members that found nodes, some of which must be prepared before the members can be assumed there."""
-    return tuple(
-        MemberToPrepare(
-            member.cycle.pod,
-            state.nodes.names[member.slot],
-            member.cycle.vector,
-            member.writes if isinstance(member, UnpreparedMember) else (),
+        outcome = waits(
+            members,
+            no_room_text(gang, found, need, len(members), why),
+            need=need if waiting.together else 0,
+            plugins=_plugins(failures) | {COSCHEDULING} | unschedulable_plugins(self.cycle, members, now),
         )
-        for _, member in assumed
-    )
+        if waiting.equal and capacity_limit(self.cycle, *members[0], now, evicting=True).fits < need:
+            return outcome
+        with self.cycle.backfill.all_kept():
+            return self._with_victims(waiting, outcome)
 
-
-def refuse_all(members: Members, text: str, **more: Any) -> GangOutcome:
-    """The outcome if no member is placed, with one message for all; `more` are fields of the outcome."""
-    return GangOutcome([], {pod.uid: text for _, pod in members}, frozenset({COSCHEDULING}), **more)
+    def _with_victims(self, waiting: _Waiting, outcome: MustWait) -> MustWait:
+        """The outcome with the evictions that make room, or the reason why there is no fair move."""
+        gang, members, need, now = waiting.gang, waiting.members, waiting.need, waiting.now
+        if gang.ref.native:
+            if all(_PREEMPTING.isdisjoint(profile.enabled) for profile, _ in members):
+                return outcome
+            preemption = preempt_for_group(self.cycle, gang, members, need, now)
+        else:
+            # With more members than needed, freed room goes to those with the highest priority.
+            fewer = waiting.equal or need < len(members)
+            in_order = members if fewer else largest_first(self.state, members)
+            preemption = preempt_for_gang(self.cycle, in_order, need, now)
+        if preemption is not None or never_preempts(gang, [pod for _, pod in members]):
+            return msgspec.structs.replace(outcome, preemption=preemption)
+        return outcome.with_fair_move(move_fairly(self.cycle, members, need, now))
 
 
 def _plugins(failures: dict[str, Diagnosis]) -> frozenset[str]:

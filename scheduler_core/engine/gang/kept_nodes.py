@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Final, TypeVar
 
 from scheduler_core.engine.gang.capacity import beyond_quota, charges_of, in_use, leaving
-from scheduler_core.engine.gang.cycle import GangOutcome
 from scheduler_core.engine.gang.members import Members, largest_first
+from scheduler_core.engine.gang.outcome import AtFault, Lack, MustWait, Outcome, Starts
 from scheduler_core.engine.gang.plan import (
     EMPTY_PLAN,
     GangPlan,
@@ -77,23 +77,24 @@ class NodeKeeper:
         """When the gang that nodes are kept for can start; 0 if there is none or the time is not known."""
         return self._kept_plan.start if self.kept_for else 0.0
 
-    def after_attempt(self, unit: QueuedUnit, members: Members, outcome: GangOutcome, now: float) -> None:
+    def after_attempt(self, unit: QueuedUnit, members: Members, outcome: Outcome, now: float) -> None:
         """Keep nodes for a gang after its attempt, if time may bring the room that it lacks."""
-        if outcome.beyond_quota or outcome.too_few or outcome.error or outcome.faulty:
-            # No room would help it now, so its kept nodes are released.
-            self._give_up(unit)
-        elif (outcome.reserved or outcome.preemption is not None) and unit.key == self.kept_for:
-            # It starts, or its nodes are now nominated with victims and wait for their end.
-            self.kept_for = ""
-        elif outcome.need and outcome.preemption is None:
-            self._consider(unit, members, outcome.need, now)
-        elif not (outcome.preemption or outcome.preparing or outcome.reserved) and not gang_waits(
-            self._cycle.state, (pod for _, pod in members)
-        ):
-            # It waits for no leaving pods either.
-            self._give_up(unit)
-        if outcome.reserved:
-            self._cycle.state.restored_nominations.release(unit.key)
+        state = self._cycle.state
+        match outcome:
+            case AtFault() | MustWait(lack=Lack.QUOTA | Lack.PODS):
+                # No room would help it now, so its kept nodes are released.
+                self._give_up(unit)
+            case Starts():
+                self.forget(unit.key)
+                state.restored_nominations.release(unit.key)
+            case MustWait(preemption=preemption) if preemption is not None:
+                # Its nodes are now nominated with victims and wait for their end.
+                self.forget(unit.key)
+            case MustWait(need=need) if need:
+                self._consider(unit, members, need, now)
+            case MustWait() if not gang_waits(state, (pod for _, pod in members)):
+                # It waits for no leaving pods either.
+                self._give_up(unit)
 
     def members_tried_singly(self, unit: QueuedUnit) -> None:
         """Release the kept nodes of a unit whose pods are tried one by one."""

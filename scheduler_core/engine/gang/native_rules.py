@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from scheduler_core.engine.gang.cycle import GangOutcome, refuse_all
 from scheduler_core.engine.gang.members import Members
+from scheduler_core.engine.gang.outcome import AtFault, Lack, MustWait, Outcome, Starts, at_fault, waits
 from scheduler_core.framework.preemption.eligibility import leaving_for
 from scheduler_core.model.groups.gang import Gang, GroupRef, two_groups
 from scheduler_core.model.pods.pod import PREEMPT_LOWER_PRIORITY, Pod
@@ -37,27 +37,27 @@ def claimed_by_two(state: ClusterState, members: Members) -> str:
 
 def native_refusal(
     state: ClusterState, ref: GroupRef, gang: Gang | None, members: Members, gated: Sequence[Pod]
-) -> GangOutcome | None:
+) -> MustWait | AtFault | None:
     """The outcome of waiting members of a native group that may not be placed now; else None.
 
     `gated`: the waiting members that a PreEnqueue plugin holds back.
     """
     if gang is None:
-        return refuse_all(members, f"{ref} does not exist", too_few=True)
+        return waits(members, f"{ref} does not exist", lack=Lack.PODS)
     if gang.problem:
-        return refuse_all(members, gang.problem, error=True)
+        return at_fault(members, gang.problem, error=True)
     if gated:
         first = min(pod.key for pod in gated)
         text = f"{gang.ref}: Pod {first} has spec.schedulingGates, and a gated member holds its whole group"
-        return refuse_all(members, text, too_few=True)
+        return waits(members, text, lack=Lack.PODS)
     census = take_census(state, gang.key)
     need = missing(gang, census)
     if need <= census.waiting:
         text = contradiction(state, gang)
         if text:
-            return refuse_all(members, text, error=True)
+            return at_fault(members, text, error=True)
     if need > len(members):
-        return refuse_all(members, too_few(gang, census, len(members)), too_few=True)
+        return waits(members, too_few(gang, census, len(members)), lack=Lack.PODS)
     return None
 
 
@@ -115,18 +115,18 @@ def _counting(state: ClusterState, unit: str) -> Iterator[Pod]:
             yield pod
 
 
-def record_verdict(state: ClusterState, gang: Gang, outcome: GangOutcome) -> None:
+def record_verdict(state: ClusterState, gang: Gang, outcome: Outcome) -> None:
     """Record the outcome of a cycle of a native group for its condition.
 
     As in kube-scheduler a group that still waits for pods or gates had no cycle.
     """
-    if outcome.reserved:
-        record_start(state, gang)
-    elif not (outcome.too_few or outcome.preparing):
-        text = next(iter(outcome.refused.values()), "")
-        if outcome.error:
-            state.gangs.verdicts.decided(gang.key, SCHEDULER_ERROR, text)
-        else:
+    text = next(iter(outcome.refused.values()), "")
+    match outcome:
+        case Starts():
+            record_start(state, gang)
+        case AtFault(error=True):
+            record_error(state, gang, text)
+        case AtFault() | MustWait(lack=Lack.ROOM | Lack.QUOTA):
             state.gangs.verdicts.decided(gang.key, UNSCHEDULABLE, _with_awaited(state, gang, text))
 
 

@@ -16,15 +16,28 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from scheduler_core.arrays.types import Bool
 from scheduler_core.engine.gang.cycle import (
     COSCHEDULING,
     TOPOLOGY,
     GangCycle,
-    GangOutcome,
     unschedulable_plugins,
 )
 from scheduler_core.engine.gang.members import Members, equal_members, in_index_order, undone_on_error
+from scheduler_core.engine.gang.outcome import (
+    AtFault,
+    Lack,
+    MustWait,
+    Outcome,
+    Prepares,
+    Starts,
+    also_woken_by,
+    at_fault,
+    one_text,
+    waits,
+)
 from scheduler_core.engine.gang.topology_domains import (
     DomainRoom,
     domain_numbers,
@@ -36,6 +49,7 @@ from scheduler_core.engine.gang.topology_domains import (
 )
 from scheduler_core.engine.gang.topology_placement import (
     PlacementFailure,
+    PlacementTask,
     Reserved,
     TopologyPlacer,
     most_placed,
@@ -77,7 +91,7 @@ class TopologyCycle:
 
     def run(
         self, gang: Gang | None, members: Members, now: float, came: float | None = None
-    ) -> GangOutcome | None:
+    ) -> Outcome | None:
         """Try a gang's waiting members, oldest first; None if topology constraints leave it to other cycles.
 
         That is a gang without constraints, or whose constraints are preferences that its profile does not
@@ -94,32 +108,28 @@ class TopologyCycle:
         self.state.topology.chosen.pop(gang.key, None)
         strict = has_strict_constraints(gang)
         if strict and (text := unenforced(self.state, gang)):
-            return self._waits(gang, members, f"{gang.ref}: {text}", faulty=True)
+            return self._at_fault(gang, members, f"{gang.ref}: {text}")
         if not strict and any(TOPOLOGY not in profile.enabled for profile, _ in members):
             return None
         if gang.problem:
-            return self._waits(gang, members, gang.problem, faulty=True)
+            return self._at_fault(gang, members, gang.problem)
         run = self.placer.run_of(gang.key)
         census = take_census(self.state, gang.key)
         waiting = [pod for _, pod in members]
         record_attempt(self.state, gang.key, run, waiting, census, now if came is None else came)
         need = missing(gang, census)
         if need > len(members):
-            outcome = self._waits(gang, members, too_few(gang, census, len(members)))
-            outcome.too_few = True
-            return outcome
+            return self._waits(gang, members, too_few(gang, census, len(members)), lack=Lack.PODS)
         run.trials = Counter({pod.uid: run.trials[pod.uid] + 1 for _, pod in members})
         # The attempt adds to the members that the group is known to have had.
         damaged = is_damaged(gang, run, census, need)
-        if gang.topology_key:
-            tried = self._in_one_domain(gang, members, need, now)
-        else:
-            tried = self._try(gang, members, need, now)
+        attempt = self._in_one_domain if gang.topology_key else self._try
+        tried = attempt(gang, members, need, now)
         if tried is not None and damaged:
             self._repair(gang, run, members, need, tried, now)
         return tried
 
-    def _in_one_domain(self, gang: Gang, members: Members, need: int, now: float) -> GangOutcome | None:
+    def _in_one_domain(self, gang: Gang, members: Members, need: int, now: float) -> Outcome | None:
         """Try a native group with a topology key: in the domain of its running members, else in the best.
 
         None leaves members that no minimum needs to the cycle of single pods.
@@ -127,19 +137,18 @@ class TopologyCycle:
         state, key = self.state, gang.topology_key
         lacking = no_domain(state, gang)
         if lacking:
-            return self._waits(gang, members, lacking, faulty=True)
+            return self._at_fault(gang, members, lacking)
         home = home_of(state, gang, domain_numbers(state, key))
         if isinstance(home, str):
-            return self._waits(gang, members, home, faulty=True)
+            return self._at_fault(gang, members, home)
         if home is not None:
             return self._within(gang, members, need, DomainRoom(home, len(members)), now)
         kinds = kinds_in(self.placer.cycle, members, now)
         if isinstance(kinds, Status):
-            refused = self._waits(gang, members, f"{gang.ref}: {kinds.reason}", everywhere=True)
-            refused.plugins |= {kinds.plugin}
-            return refused
+            text = f"{gang.ref}: {kinds.reason}"
+            return self._waits(gang, members, text, everywhere=True, plugins=_OWN | {kinds.plugin})
         expired = self.placer.expired(members[0][0])
-        best: GangOutcome | None = None
+        best: Outcome | None = None
         for evicting in (False, True):
             for room in domains_in_order(state, key, kinds, need, members, evicting=evicting):
                 tried = self._within(gang, members, need, room, now)
@@ -153,7 +162,7 @@ class TopologyCycle:
 
     def _within(
         self, gang: Gang, members: Members, need: int, room: DomainRoom, now: float
-    ) -> GangOutcome | None:
+    ) -> Outcome | None:
         """Try a group in one domain: at the optimum of its tree, else as gangs without constraints are."""
         self.state.topology.chosen[gang.key] = room.domain
         if gang.constraints.strip():
@@ -163,40 +172,46 @@ class TopologyCycle:
             found = self._place(gang, first, now)
             if not isinstance(found, PlacementFailure):
                 held = {item.cycle.pod.uid for _, item in found}
-                return GangOutcome(found, {pod.uid: "" for _, pod in members if pod.uid not in held}, _OWN)
+                others = [(profile, pod) for profile, pod in members if pod.uid not in held]
+                return Starts(reserved=found, refused=one_text(others, ""), plugins=_OWN)
         if not need:
             return None
         outcome = self.gang_cycle.run(gang, members, now)
-        outcome.reserved = self.placer.ranked(gang, outcome.reserved, now)
-        outcome.plugins |= _OWN
-        # Nodes are kept by a plan that knows no domains.
-        outcome.need = 0
-        return outcome
+        if isinstance(outcome, Starts):
+            ranked = self.placer.ranked(gang, list(outcome.reserved), now)
+            outcome = msgspec.structs.replace(outcome, reserved=ranked)
+        elif isinstance(outcome, MustWait):
+            # Nodes are kept by a plan that knows no domains.
+            outcome = msgspec.structs.replace(outcome, need=0)
+        return also_woken_by(outcome, _OWN)
 
     def _no_domain(
-        self, gang: Gang, members: Members, need: int, now: float, best: GangOutcome | DomainRoom | None
-    ) -> GangOutcome:
+        self, gang: Gang, members: Members, need: int, now: float, best: Outcome | DomainRoom | None
+    ) -> MustWait:
         """The outcome of a group that no domain can hold.
 
         `best`: the attempt in the best domain whose nodes have room, which says what else the group lacks; or
         the domain with most room, if no domain has enough.
         """
         self.state.topology.chosen.pop(gang.key, None)
-        if isinstance(best, GangOutcome):
-            everywhere = best.everywhere or best.beyond_quota
-            outcome = self._waits(gang, members, next(iter(best.refused.values())), everywhere=everywhere)
-            outcome.beyond_quota = best.beyond_quota
-            outcome.plugins |= best.plugins
-        else:
+        plugins = _OWN | unschedulable_plugins(self.placer.cycle, members, now)
+        if isinstance(best, DomainRoom | None):
             pods = f"the {need} pods that must start together" if need > 1 else "its pod"
             largest = f"; {best.domain.value} has most, for {best.fits}" if best is not None else ""
             text = f"{gang.ref}: no value of {gang.topology_key} has room for {pods} on its nodes{largest}"
-            outcome = self._waits(gang, members, text)
-        outcome.plugins |= unschedulable_plugins(self.placer.cycle, members, now)
-        return outcome
+            return self._waits(gang, members, text, plugins=plugins)
+        beyond = isinstance(best, MustWait) and best.lack is Lack.QUOTA
+        return self._waits(
+            gang,
+            members,
+            next(iter(best.refused.values())),
+            everywhere=beyond or (isinstance(best, MustWait) and best.everywhere),
+            lack=Lack.QUOTA if beyond else Lack.ROOM,
+            plugins=plugins | best.plugins,
+        )
 
     def _repair(
-        self, gang: Gang, run: GroupRun, members: Members, need: int, tried: GangOutcome, now: float
+        self, gang: Gang, run: GroupRun, members: Members, need: int, tried: Outcome, now: float
     ) -> None:
         """Decide about a running group that lacks members, after this attempt to replace them."""
         state, domain = self.state, self.state.topology.chosen.get(gang.key)
@@ -223,28 +238,33 @@ class TopologyCycle:
             return can_place(open_to.tree, room, gang.min_members, open_to.rules)
 
         # Members that have just been placed lack nothing, and have no place in the queue any more.
-        short = "" if tried.reserved else lacking_quota(state, members, need)
+        short = "" if isinstance(tried, Starts) else lacking_quota(state, members, need)
         decide_repair(state, gang, run, need, tried, where, short, fits_beside, fits_anew)
 
-    def _try(self, gang: Gang, members: Members, need: int, now: float) -> GangOutcome:
+    def _try(self, gang: Gang, members: Members, need: int, now: float) -> Starts | MustWait | AtFault:
         """Place all members together, else as many as the constraints allow; never beyond the size."""
         if gang.group is not None and not need:
             text = f"{gang.ref} has size {gang.min_members}, and so many members are placed or done"
-            return GangOutcome([], {pod.uid: text for _, pod in members}, _OWN, on_topology=True)
+            return waits(members, text, plugins=_OWN)
         first = need if gang.group is not None else len(members)
         found = self._place(gang, _oldest(members, first), now)
         if isinstance(found, PlacementFailure) and first > max(need, 1):
             found = self._fewer(gang, members, found, max(need, 1), now)
         if not isinstance(found, PlacementFailure):
             return self._placed(gang, members, found)
-        outcome = self._waits(gang, members, found.reason, faulty=found.faulty, everywhere=found.everywhere)
-        outcome.plugins |= found.plugins | unschedulable_plugins(self.placer.cycle, members, now)
-        if found.task is not None and need:
-            with self.placer.cycle.backfill.all_kept():
-                outcome.preemption = preempt_for_placement(self.placer, found.task, now)
-                if outcome.preemption is None:
-                    outcome.take(move_fairly_for_placement(self.placer, found.task, now))
-        return outcome
+        plugins = _OWN | found.plugins | unschedulable_plugins(self.placer.cycle, members, now)
+        if found.faulty:
+            return also_woken_by(self._at_fault(gang, members, found.reason), plugins)
+        outcome = self._waits(gang, members, found.reason, everywhere=found.everywhere, plugins=plugins)
+        return self._with_victims(outcome, found.task, now) if found.task is not None and need else outcome
+
+    def _with_victims(self, outcome: MustWait, task: PlacementTask, now: float) -> MustWait:
+        """The outcome with the evictions that make room, or the reason why there is no fair move."""
+        with self.placer.cycle.backfill.all_kept():
+            preemption = preempt_for_placement(self.placer, task, now)
+            if preemption is not None:
+                return msgspec.structs.replace(outcome, preemption=preemption)
+            return outcome.with_fair_move(move_fairly_for_placement(self.placer, task, now))
 
     def _place(self, gang: Gang, members: Members, now: float) -> Reserved | PlacementFailure:
         return self.placer.place(gang, in_index_order(members), now)
@@ -273,29 +293,45 @@ class TopologyCycle:
                 reserved += found
         return reserved
 
-    def _placed(self, gang: Gang, members: Members, reserved: Reserved) -> GangOutcome:
+    def _placed(self, gang: Gang, members: Members, reserved: Reserved) -> Starts:
         held = {item.cycle.pod.uid for _, item in reserved}
-        left = [pod.uid for _, pod in members if pod.uid not in held]
+        others = [(profile, pod) for profile, pod in members if pod.uid not in held]
         text = f"{gang.ref} has size {gang.min_members}, and so many members are placed"
         if gang.group is None:
             text = f"{gang.ref}: no place that meets the constraints beside the members that are placed"
-        return GangOutcome(reserved, dict.fromkeys(left, text), _OWN, on_topology=True)
+        return Starts(reserved=reserved, refused=one_text(others, text), plugins=_OWN)
 
     def _waits(
-        self, gang: Gang, members: Members, reason: str, *, faulty: bool = False, everywhere: bool = False
-    ) -> GangOutcome:
+        self,
+        gang: Gang,
+        members: Members,
+        reason: str,
+        *,
+        everywhere: bool = False,
+        lack: Lack = Lack.ROOM,
+        plugins: frozenset[str] = _OWN,
+    ) -> MustWait:
+        self._note(gang, reason, everywhere=everywhere)
+        return waits(members, reason, everywhere=everywhere, lack=lack, plugins=plugins)
+
+    def _at_fault(self, gang: Gang, members: Members, reason: str) -> AtFault:
+        self._note(gang, reason, everywhere=False)
+        return at_fault(members, reason, plugins=_OWN)
+
+    def _note(self, gang: Gang, reason: str, *, everywhere: bool) -> None:
+        """Keep for conditions why the group is not placed."""
         run = self.placer.run_of(gang.key)
         run.everywhere = everywhere
         if run.reason != reason:
             run.reason = reason
             self.state.gangs.group_dirty.add(gang.key)
-        refused = {pod.uid: reason for _, pod in members}
-        return GangOutcome([], refused, _OWN, faulty=faulty, everywhere=everywhere, on_topology=True)
 
 
-def _helps(outcome: GangOutcome, evicting: bool) -> bool:
+def _helps(outcome: Outcome, evicting: bool) -> bool:
     """Whether members start or have found nodes that must be prepared; with `evicting`, also with victims."""
-    return bool(outcome.reserved or outcome.preparing) or (evicting and outcome.preemption is not None)
+    if isinstance(outcome, MustWait):
+        return evicting and outcome.preemption is not None
+    return isinstance(outcome, Starts | Prepares)
 
 
 def _oldest(members: Members, number: int) -> Members:
@@ -304,7 +340,7 @@ def _oldest(members: Members, number: int) -> Members:
     return sorted(members, key=lambda member: (member[1].created, order[member[1].uid]))[:number]
 
 
-def _without_group(members: Members, config_maps: ConfigMapTable) -> GangOutcome | None:
+def _without_group(members: Members, config_maps: ConfigMapTable) -> MustWait | None:
     """The outcome of pods whose group does not exist; None if Coscheduling reports the missing PodGroup."""
     ref = group_of(members[0][1])
     if ref is None:
@@ -314,4 +350,4 @@ def _without_group(members: Members, config_maps: ConfigMapTable) -> GangOutcome
     text = f"{ref} does not exist; its pods wait until it is created"
     if ref.dialect == "ConfigMap" and config_maps.is_unlabelled(f"{ref.namespace}/{ref.name}"):
         text = unlabelled_group(ref.namespace, ref.name)
-    return GangOutcome([], {pod.uid: text for _, pod in members}, _OWN, on_topology=True)
+    return waits(members, text, plugins=_OWN)

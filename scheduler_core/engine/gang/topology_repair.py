@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from scheduler_core.arrays.types import Bool
 from scheduler_core.engine.gang.capacity import beyond_quota, in_use, leaving
-from scheduler_core.engine.gang.cycle import GangOutcome
 from scheduler_core.engine.gang.members import Members
+from scheduler_core.engine.gang.outcome import MustWait, Outcome, Prepares, Starts
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.quota.ledger import shift
 from scheduler_core.state.cluster import ClusterState
@@ -37,7 +37,7 @@ def decide_repair(
     gang: Gang,
     run: GroupRun,
     need: int,
-    outcome: GangOutcome,
+    outcome: Outcome,
     where: str,
     short: str,
     fits_beside: Fits,
@@ -47,12 +47,14 @@ def decide_repair(
 
     `where` is its domain, `short` what it lacks of its quota, if anything.
     """
-    if outcome.reserved:
+    if isinstance(outcome, Starts):
         text = f"{len(outcome.reserved)} of the missing members were replaced in {where}"
         _keep(state, gang, run, Repair(RepairReason.REPLACED, text))
         return
     lacks = _missing(need)
-    coming = outcome.preemption is not None or bool(outcome.preparing)
+    coming = isinstance(outcome, Prepares) or (
+        isinstance(outcome, MustWait) and outcome.preemption is not None
+    )
     if short and not coming:
         _keep(state, gang, run, Repair(RepairReason.LACKS_QUOTA, f"{lacks}; {short}"))
         return

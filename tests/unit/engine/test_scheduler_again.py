@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.engine.gang.cycle import GangCycle, GangOutcome
+from scheduler_core.engine.gang.cycle import GangCycle
+from scheduler_core.engine.gang.outcome import MustWait, Outcome
 from scheduler_core.engine.gang.preemption import GangPreemption
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.interface import PostFilterResult
@@ -90,12 +91,17 @@ def test_a_gang_that_needs_no_victim_is_tried_once_more(
     nominated = tuple((pod, "n0", made.state.vector(pod)) for pod in pods)
     gone = ((made.state.pods["v"], pods[0]),) if victims else ()
 
-    def run(self: Any, gang: Any, members: Any, now: float) -> GangOutcome:
+    def run(self: Any, gang: Any, members: Any, now: float) -> Outcome:
         count[0] += 1
         if count[0] == 2 and starts:
             return original(self, gang, members, now)
         refused = dict.fromkeys(("m0", "m1"), "no")
-        return GangOutcome([], refused, frozenset({"Somebody"}), GangPreemption(gone, nominated), need=2)
+        return MustWait(
+            refused=refused,
+            plugins=frozenset({"Somebody"}),
+            preemption=GangPreemption(gone, nominated),
+            need=2,
+        )
 
     monkeypatch.setattr(GangCycle, "run", run)
     decisions = made.step()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.engine.gang.cycle import GangOutcome
+from scheduler_core.engine.gang.outcome import MustWait, Outcome
 from scheduler_core.engine.queue.scheduling_queue import Part
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.preparation import Preparation
@@ -330,15 +330,15 @@ def test_spread_counts_a_victim_again_whose_eviction_failed() -> None:
 # Outcomes of groups
 
 
-def outcome_of(made: GangScheduler, monkeypatch: pytest.MonkeyPatch, found: GangOutcome) -> Any:
-    monkeypatch.setattr(made.scheduler.gang_cycle, "run", lambda *args: found)
+def outcome_of(made: GangScheduler, monkeypatch: pytest.MonkeyPatch, found: Outcome) -> Any:
+    monkeypatch.setattr(made.scheduler.unit_cycle.gang_cycle, "run", lambda *args: found)
     return made.step()
 
 
 def test_a_group_that_is_refused_waits_for_the_plugins_and_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
     made = GangScheduler([4], g=2)
     made.put(member("m0"), member("m1"))
-    found = GangOutcome([], {"m0": "no", "m1": "no"}, frozenset({"Somebody"}))
+    found = MustWait(refused={"m0": "no", "m1": "no"}, plugins=frozenset({"Somebody"}))
     told = rejected(outcome_of(made, monkeypatch, found))
     assert {name: item.message for name, item in told.items()} == {"m0": "no", "m1": "no"}
     assert waits_for(made, "a/g PodGroup") == {"Somebody", "Coscheduling"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler_core.engine.decisions import Evicted, Noticed, Rejected
-from scheduler_core.engine.gang.cycle import GangOutcome, MemberToPrepare
+from scheduler_core.engine.gang.outcome import Lack, MemberToPrepare, MustWait, Outcome, Prepares, Starts
 from scheduler_core.engine.gang.preemption import GangPreemption
 from scheduler_core.engine.pod_cycle import Attempt
 from scheduler_core.engine.scheduling_failure import (
@@ -195,7 +195,7 @@ def test_each_member_of_a_gang_has_its_node(evicts: bool) -> None:
         assert "for node n1" in item.message
 
 
-def wait(setting: Setting, outcome: GangOutcome, *, known: bool = True) -> list[Any]:
+def wait(setting: Setting, outcome: Outcome, *, known: bool = True) -> list[Any]:
     pods = [member("m0").obj(), member("m1").obj()]
     gang = setting.state.gangs.gangs["a/g PodGroup"] if known else None
     return list(members_wait(setting.state, gang, [(setting.profile, pod) for pod in pods], outcome, 0.0))
@@ -204,7 +204,9 @@ def wait(setting: Setting, outcome: GangOutcome, *, known: bool = True) -> list[
 @pytest.mark.parametrize(("few", "event"), [(True, REASON_UNSCHEDULABLE), (False, EVENT_FAILED_SCHEDULING)])
 def test_members_that_wait_are_told_and_so_is_their_group(few: bool, event: str) -> None:
     setting = Setting()
-    found = wait(setting, GangOutcome([], {"m0": "no", "m1": "nor this"}, frozenset(), too_few=few))
+    found = wait(
+        setting, MustWait(refused={"m0": "no", "m1": "nor this"}, lack=Lack.PODS if few else Lack.ROOM)
+    )
     first, second, notice = found
     assert [(item.pod.name, item.message, item.event) for item in (first, second)] == [
         ("m0", "no", event),
@@ -222,9 +224,9 @@ def test_members_that_wait_are_told_and_so_is_their_group(few: bool, event: str)
 def test_only_refused_members_wait_and_a_group_that_starts_is_told_nothing() -> None:
     setting = Setting()
     some: Any = [(setting.profile, None)]
-    found = wait(setting, GangOutcome(some, {"m1": "later"}, frozenset()))
+    found = wait(setting, Starts(reserved=some, refused={"m1": "later"}))
     assert [item.pod.name for item in found] == ["m1"]
-    found = wait(setting, GangOutcome([], {"m0": "no", "m1": "no"}, frozenset()), known=False)
+    found = wait(setting, MustWait(refused={"m0": "no", "m1": "no"}), known=False)
     assert len(found) == 2, "there is no group to tell"
 
 
@@ -232,7 +234,7 @@ def test_nodes_that_are_prepared_are_kept_for_the_gang_with_their_writes() -> No
     setting = Setting()
     pod = member("m1", cpu=2).obj()
     preparing = (MemberToPrepare(pod, "n1", setting.state.vector(pod), (WRITE,)),)
-    outcome = GangOutcome([], {"m0": "soon", "m1": "soon"}, frozenset(), preparing=preparing)
+    outcome = Prepares(refused={"m0": "soon", "m1": "soon"}, members=preparing)
     first, second, _ = wait(setting, outcome)
     assert (first.nominated, first.writes, second.nominated, second.writes) == ("", (), "n1", (WRITE,))
     item = setting.state.nominations.get("m1")
@@ -243,7 +245,7 @@ def test_nodes_that_are_prepared_are_kept_for_the_gang_with_their_writes() -> No
 def test_without_waiting_pods_there_is_no_event() -> None:
     setting = Setting()
     gang = setting.state.gangs.gangs["a/g PodGroup"]
-    assert members_wait(setting.state, gang, [], GangOutcome([], {}, frozenset()), 0.0) == []
+    assert members_wait(setting.state, gang, [], MustWait(refused={}), 0.0) == []
 
 
 def cluster() -> ClusterState:

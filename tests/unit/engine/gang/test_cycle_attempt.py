@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler_core.engine.gang.cycle import GangOutcome, schedules_gang
+from scheduler_core.engine.gang.cycle import schedules_gang
 from scheduler_core.engine.gang.members import largest_first
+from scheduler_core.engine.gang.outcome import Lack, MustWait, Outcome, Starts
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
@@ -19,15 +20,18 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Bind, Write
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, member, placed, rejected
+from tests.unit.engine.gang.outcomes import names, to_prepare, waiting
 
 WRITE: Write = Bind("a", "volume", "v", "n0")
 
 
-def run(made: GangScheduler, gang: str = "g") -> GangOutcome:
+def run(made: GangScheduler, gang: str = "g") -> Outcome:
     """The gang cycle alone, on the waiting members in the order in which they came."""
     pods = made.scheduler.queue.units[f"a/{gang} PodGroup"].pods.values()
     members = [(made.scheduler.profiles[pod.scheduler_name], pod) for pod in pods]
-    return made.scheduler.gang_cycle.run(made.state.gangs.gangs[f"a/{gang} PodGroup"], members, made.now)
+    return made.scheduler.unit_cycle.gang_cycle.run(
+        made.state.gangs.gangs[f"a/{gang} PodGroup"], members, made.now
+    )
 
 
 def says(monkeypatch: pytest.MonkeyPatch, **answers: Status | Exception) -> None:
@@ -47,10 +51,6 @@ def preparing() -> Status:
     return Status(Code.PENDING, "a volume is made", "Volumes", Preparation((WRITE,)))
 
 
-def names(outcome: GangOutcome) -> list[str]:
-    return [item.cycle.pod.name for _, item in outcome.reserved]
-
-
 # All of them
 
 
@@ -60,12 +60,8 @@ def test_members_that_all_find_nodes_hold_them() -> None:
     outcome = run(made)
     assert (names(outcome), outcome.refused, outcome.plugins) == (["m0", "m1"], {}, frozenset())
     assert set(made.state.placed) == {"m0", "m1"}
-    assert (outcome.need, outcome.too_few, outcome.beyond_quota, outcome.on_topology) == (
-        0,
-        False,
-        False,
-        False,
-    )
+    assert isinstance(outcome, Starts)
+    assert outcome.singly
 
 
 def test_a_member_without_a_node_beside_enough_others_is_told_why() -> None:
@@ -110,7 +106,7 @@ def test_equal_members_without_room_are_not_even_tried(monkeypatch: pytest.Monke
         "1 pod short: it needs 1 cpu; one node has this resource"
     )
     assert (tried, outcome.refused) == ([], {f"m{number}": text for number in range(3)})
-    assert (outcome.need, made.state.placed) == (3, {})
+    assert (waiting(outcome).need, made.state.placed) == (3, {})
     assert {"Coscheduling", "NodeResourcesFit"} <= outcome.plugins
 
 
@@ -147,7 +143,7 @@ def test_no_further_member_is_tried_when_too_many_have_no_node(monkeypatch: pyte
     outcome = run(made)
     assert tried == ["m0", "m1"]
     assert "only 0 of the 2 pods that must start together find a node: 0/1 nodes" in outcome.refused["m2"]
-    assert (outcome.need, outcome.preemption, made.state.placed) == (2, None, {})
+    assert (waiting(outcome).need, waiting(outcome).preemption, made.state.placed) == (2, None, {})
 
 
 def test_a_gang_of_one_is_told_what_its_member_is_told() -> None:
@@ -165,11 +161,11 @@ def test_evictions_are_looked_for_where_all_that_may_go_would_be_enough(low: int
         pod = make_pod(f"f/v{number}").uid(f"v{number}").requests(cpu=1).on("n0")
         made.put(pod if number < low else pod.priority(99))
     made.put(*(member(f"m{number}").priority(5) for number in range(2)))
-    outcome = run(made)
-    assert (outcome.preemption is not None) is evicts
-    if outcome.preemption is not None:
-        assert {victim.name for victim, _ in outcome.preemption.victims} == {"v0", "v1"}
-        assert [(pod.name, node) for pod, node, _ in outcome.preemption.nominated] == [
+    preemption = waiting(run(made)).preemption
+    assert (preemption is not None) is evicts
+    if preemption is not None:
+        assert {victim.name for victim, _ in preemption.victims} == {"v0", "v1"}
+        assert [(pod.name, node) for pod, node, _ in preemption.nominated] == [
             ("m0", "n0"),
             ("m1", "n0"),
         ]
@@ -181,9 +177,9 @@ def test_members_that_differ_preempt_with_the_largest_first() -> None:
         *(make_pod(f"f/v{n}").uid(f"v{n}").requests(cpu=size).on(f"n{n}") for n, size in ((0, 4), (1, 2)))
     )
     made.put(member("small", cpu=2).priority(5), member("large", cpu=4).priority(5))
-    outcome = run(made)
-    assert outcome.preemption is not None
-    assert {(pod.name, node) for pod, node, _ in outcome.preemption.nominated} == {
+    preemption = waiting(run(made)).preemption
+    assert preemption is not None
+    assert {(pod.name, node) for pod, node, _ in preemption.nominated} == {
         ("small", "n1"),
         ("large", "n0"),
     }
@@ -209,7 +205,7 @@ def test_a_node_that_is_refused_is_said_and_waited_for(monkeypatch: pytest.Monke
     assert "only 1 of the 2 pods" in outcome.refused["m0"]
     assert "the node is promised" in outcome.refused["m0"]
     assert {"Coscheduling", "Somebody"} <= outcome.plugins
-    assert (outcome.preparing, made.state.placed) == ((), {})
+    assert (to_prepare(outcome), made.state.placed) == ((), {})
 
 
 def test_a_member_beyond_the_need_whose_node_is_refused_is_told_the_reason(
@@ -229,9 +225,9 @@ def test_all_wait_for_the_node_that_one_of_them_needs_prepared(monkeypatch: pyte
     says(monkeypatch, m0=preparing())
     outcome = run(made)
     text = "PodGroup a/g: the pods that must start together have found nodes: a volume is made"
-    assert (outcome.reserved, outcome.refused) == ([], {"m0": text, "m1": text})
+    assert outcome.refused == {"m0": text, "m1": text}
     assert outcome.plugins == {"Coscheduling", "Volumes"}
-    assert [(item.pod.name, item.node, int(item.vector[0]), item.writes) for item in outcome.preparing] == [
+    assert [(item.pod.name, item.node, int(item.vector[0]), item.writes) for item in to_prepare(outcome)] == [
         ("m0", "n0", 3000, (WRITE,)),
         ("m1", "n1", 2000, ()),
     ]
@@ -242,7 +238,7 @@ def test_members_whose_nodes_are_prepared_see_each_other(monkeypatch: pytest.Mon
     made = GangScheduler([2, 2], g=2)
     made.put(member("m0", cpu=2), member("m1", cpu=2))
     says(monkeypatch, m0=preparing(), m1=preparing())
-    assert {item.node for item in run(made).preparing} == {"n0", "n1"}
+    assert {item.node for item in to_prepare(run(made))} == {"n0", "n1"}
 
 
 def test_nothing_is_prepared_for_a_gang_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +246,7 @@ def test_nothing_is_prepared_for_a_gang_that_does_not_fit(monkeypatch: pytest.Mo
     made.put(member("m0").never(), member("m1", cpu=2).never(), member("m2", cpu=99).never())
     says(monkeypatch, m0=preparing())
     outcome = run(made)
-    assert (outcome.preparing, made.state.placed) == ((), {})
+    assert (to_prepare(outcome), made.state.placed) == ((), {})
     assert "only 2 of the 3 pods" in outcome.refused["m0"]
 
 
@@ -282,7 +278,7 @@ def test_a_gang_with_too_few_members_gets_that_message_only() -> None:
     made = GangScheduler([9], g=3)
     made.put(member("m0"), member("m1"))
     outcome = run(made)
-    assert (outcome.too_few, outcome.beyond_quota, outcome.need) == (True, False, 0)
+    assert (waiting(outcome).lack, waiting(outcome).need) == (Lack.PODS, 0)
     assert outcome.plugins == {"Coscheduling"}
 
 
@@ -310,9 +306,10 @@ def test_a_gang_is_beyond_its_quota_if_the_quota_can_never_hold_it(
     made.put(*(member(f"l{number}", cpu=cpu).on("n0").deleting(5.0) for number, cpu in enumerate(leaving)))
     made.put(member("m0", cpu=2), member("m1", cpu=2))
     outcome = run(made)
-    assert outcome.beyond_quota is not possible
+    beyond = isinstance(outcome, MustWait) and outcome.lack is Lack.QUOTA
+    assert beyond is not possible
     if not possible:
-        assert (outcome.need, outcome.too_few, outcome.reserved) == (0, False, [])
+        assert waiting(outcome).need == 0
         assert outcome.plugins == {"Coscheduling", "CapacityScheduling"}
 
 
@@ -324,7 +321,7 @@ def test_a_pod_outside_the_gang_does_not_count() -> None:
     made.scheduler.put(make_quota("a/q").min(cpu=4).max(cpu=4).obj(), made.now)
     made.put(make_pod("a/x").uid("x").requests(cpu=1).on("n0"), member("m0", cpu=2), member("m1", cpu=2))
     outcome = run(made)
-    assert (outcome.beyond_quota, outcome.need) == (False, 2), "room may come"
+    assert (waiting(outcome).lack, waiting(outcome).need) == (Lack.ROOM, 2), "room may come"
 
 
 @pytest.mark.parametrize(
@@ -374,4 +371,4 @@ def test_a_gang_is_searched_for_though_a_node_has_to_be_prepared(monkeypatch: py
     made = GangScheduler([2, 3], g=2)
     made.put(member("m0", cpu=2), member("m1", cpu=3))
     says(monkeypatch, m0=preparing())
-    assert {(item.pod.name, item.node) for item in run(made).preparing} == {("m0", "n0"), ("m1", "n1")}
+    assert {(item.pod.name, item.node) for item in to_prepare(run(made))} == {("m0", "n0"), ("m1", "n1")}

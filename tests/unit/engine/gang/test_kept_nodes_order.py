@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler_core.engine.gang.cycle import GangOutcome
 from scheduler_core.engine.gang.kept_nodes import NodeKeeper, reservation_delay
+from scheduler_core.engine.gang.outcome import AtFault, Lack, MustWait, Outcome, Prepares, Starts
 from scheduler_core.engine.gang.preemption import GangPreemption
 from scheduler_core.engine.queue.scheduling_queue import Part
 from scheduler_core.engine.queue.unit import QueuedUnit
@@ -25,13 +25,11 @@ def unit(made: GangScheduler, gang: str = "g") -> QueuedUnit:
     return made.scheduler.queue.units[f"a/{gang} PodGroup"]
 
 
-def tell(made: GangScheduler, gang: str, **outcome: Any) -> None:
+def tell(made: GangScheduler, gang: str, outcome: Outcome) -> None:
     """Gang `gang` was tried, with this outcome."""
     found = unit(made, gang)
     members = [(made.scheduler.profiles[pod.scheduler_name], pod) for pod in found.pods.values()]
-    reserved = outcome.pop("reserved", [])
-    result = GangOutcome(reserved, {}, frozenset(), **outcome)
-    made.scheduler.kept_nodes.after_attempt(found, members, result, made.now)
+    made.scheduler.kept_nodes.after_attempt(found, members, outcome, made.now)
 
 
 def nominate(made: GangScheduler, name: str, node: str, *, kept: bool = True, victims: Any = ()) -> None:
@@ -72,15 +70,19 @@ def starving(**others: int) -> GangScheduler:
 # Outcomes
 
 
-HOLDER: list[tuple[str, dict[str, Any], bool, bool]] = [
-    ("it starts: its nodes are taken by its members", {"reserved": ["somebody"]}, False, True),
-    ("it preempts: what is nominated now has victims", {"preemption": NOBODY}, False, True),
-    ("it preempts, and more could come", {"preemption": NOBODY, "need": 2}, False, True),
-    ("it can never start", {"beyond_quota": True}, False, False),
-    ("it has too few members", {"too_few": True}, False, False),
-    ("no time brings it room", {}, False, False),
-    ("something is prepared for it", {"preparing": ("somewhere",)}, True, True),
-    ("it still needs room", {"need": 2}, True, True),
+STARTS = Starts(reserved=[], refused={})
+PREPARES = Prepares(members=(), refused={})
+
+HOLDER: list[tuple[str, Outcome, bool, bool]] = [
+    ("it starts: its nodes are taken by its members", STARTS, False, True),
+    ("it preempts: what is nominated now has victims", MustWait(refused={}, preemption=NOBODY), False, True),
+    ("it preempts, and more could come", MustWait(refused={}, preemption=NOBODY, need=2), False, True),
+    ("it can never start", MustWait(refused={}, lack=Lack.QUOTA), False, False),
+    ("it has too few members", MustWait(refused={}, lack=Lack.PODS), False, False),
+    ("its labels are at fault", AtFault(refused={}), False, False),
+    ("no time brings it room", MustWait(refused={}), False, False),
+    ("something is prepared for it", PREPARES, True, True),
+    ("it still needs room", MustWait(refused={}, need=2), True, True),
 ]
 
 
@@ -88,31 +90,31 @@ HOLDER: list[tuple[str, dict[str, Any], bool, bool]] = [
     ("outcome", "holds", "nominations"), [h[1:] for h in HOLDER], ids=[h[0] for h in HOLDER]
 )
 def test_what_becomes_of_the_gang_that_nodes_are_kept_for(
-    outcome: dict[str, Any], holds: bool, nominations: bool
+    outcome: Outcome, holds: bool, nominations: bool
 ) -> None:
     made = promised()
-    tell(made, "g", **outcome)
+    tell(made, "g", outcome)
     assert (made.scheduler.kept_nodes.start > 0.0) is holds
     assert set(nominated(made)) == ({"g0", "g1"} if nominations else set())
 
 
-OTHER: list[tuple[str, dict[str, Any], bool]] = [
-    ("it starts", {"reserved": ["somebody"]}, True),
-    ("it preempts", {"preemption": NOBODY, "need": 1}, True),
-    ("it has too few members: no room helps it now", {"too_few": True}, False),
-    ("it can never start", {"beyond_quota": True}, False),
-    ("it needs room, and is not the first", {"need": 1}, False),
-    ("no time brings it room", {}, False),
-    ("something is prepared for it", {"preparing": ("somewhere",)}, True),
+OTHER: list[tuple[str, Outcome, bool]] = [
+    ("it starts", STARTS, True),
+    ("it preempts", MustWait(refused={}, preemption=NOBODY, need=1), True),
+    ("it has too few members: no room helps it now", MustWait(refused={}, lack=Lack.PODS), False),
+    ("it can never start", MustWait(refused={}, lack=Lack.QUOTA), False),
+    ("it needs room, and is not the first", MustWait(refused={}, need=1), False),
+    ("no time brings it room", MustWait(refused={}), False),
+    ("something is prepared for it", PREPARES, True),
 ]
 
 
 @pytest.mark.parametrize(("outcome", "stays"), [o[1:] for o in OTHER], ids=[o[0] for o in OTHER])
-def test_what_becomes_of_the_nominations_of_another_gang(outcome: dict[str, Any], stays: bool) -> None:
+def test_what_becomes_of_the_nominations_of_another_gang(outcome: Outcome, stays: bool) -> None:
     made = promised(h=1)
     made.put(member("h0", "h", cpu=9))
     nominate(made, "h0", "n1")
-    tell(made, "h", **outcome)
+    tell(made, "h", outcome)
     assert set(nominated(made)) == {"g0", "g1"} | ({"h0"} if stays else set())
     assert made.scheduler.kept_nodes.start > 0.0
 
@@ -123,7 +125,7 @@ def test_a_gang_of_which_one_still_waits_for_its_victim_is_left_alone() -> None:
     made.put(limited("r", 8, 100).on("n1").started(made.now))
     made.put(member("g0", cpu=4), member("g1", cpu=4))
     nominate(made, "g0", "n0", kept=False, victims=["v"])
-    tell(made, "g", need=2)
+    tell(made, "g", MustWait(refused={}, need=2))
     item = made.state.nominations.get("g0")
     assert item is not None
     assert (item.kept, set(nominated(made)), made.scheduler.kept_nodes.start) == (False, {"g0"}, 0.0)
@@ -146,10 +148,10 @@ def test_nodes_that_are_kept_stay_the_same_while_they_can() -> None:
     made = starving()
     made.scheduler.put(make_node("n2").allocatable(cpu=40).obj(), made.now)
     made.put(make_pod("f/s").uid("s").requests(cpu=38).on("n2"))
-    tell(made, "g", need=2)
+    tell(made, "g", MustWait(refused={}, need=2))
     assert sorted(nominated(made).values()) == ["n0", "n1"]
     made.scheduler.put(make_node("n0").allocatable(cpu=2).obj(), made.now)
-    tell(made, "g", need=2)
+    tell(made, "g", MustWait(refused={}, need=2))
     assert sorted(nominated(made).values()) == ["n1", "n2"], "another one where it cannot stay"
 
 
@@ -174,7 +176,7 @@ def test_when_the_start_is_not_known_any_more_nodes_are_kept_as_a_whole() -> Non
     assert sum(int(item.vector[0]) for item in kept_items(made)) == 2000
     made.scheduler.remove(made.state.pods["r"], made.now)
     made.put(make_pod("f/s").uid("s").requests(cpu=4).on("n0"))
-    tell(made, "g", need=2)
+    tell(made, "g", MustWait(refused={}, need=2))
     assert made.scheduler.kept_nodes.start == 0.0
     assert [int(item.vector[0]) for item in kept_items(made)] == [3000, 3000]
 
@@ -198,7 +200,7 @@ def test_a_member_without_a_seat_is_nominated_no_more() -> None:
     made.put(limited("r", 8, 100).on("n0").started(made.now), make_pod("f/s").requests(cpu=8).on("n1"))
     made.put(*(member(f"g{number}", cpu=3) for number in range(3)))
     nominate(made, "g2", "n1")
-    tell(made, "g", need=2)
+    tell(made, "g", MustWait(refused={}, need=2))
     assert nominated(made) == {"g0": "n0", "g1": "n0"}
 
 
@@ -211,7 +213,7 @@ def test_without_a_delay_nodes_are_never_kept_for_time() -> None:
     made.put(make_pod("f/r").uid("r").requests(cpu=4).on("n0"), member("g0", cpu=2), member("g1", cpu=2))
     made.step()
     made.now += 10 * PATIENCE
-    tell(made, "g", need=2)
+    tell(made, "g", MustWait(refused={}, need=2))
     assert nominated(made) == {}
 
 
@@ -245,7 +247,7 @@ def test_nodes_are_kept_only_where_the_quota_will_have_room(
     nominate(made, "w", "n2", kept=merely_kept)
     made.step()
     made.now += PATIENCE
-    tell(made, "g", need=2)
+    tell(made, "g", MustWait(refused={}, need=2))
     assert (set(nominated(made)) >= {"g0", "g1"}) is expected
 
 
@@ -387,7 +389,7 @@ def test_nodes_that_a_gang_loses_to_a_gang_ahead_are_not_kept_again() -> None:
     ahead = made.state.pods["h0"]
     seat = (ahead, "n1", made.state.vector(ahead))
     made.state.nominations.put_gang("a/h PodGroup", [seat], kept=True)
-    tell(made, "g", need=2)
+    tell(made, "g", MustWait(refused={}, need=2))
     assert (set(nominated(made)), made.scheduler.kept_nodes.start) == ({"h0"}, 0.0)
     made.scheduler.kept_nodes.schedule(unit(made, "h"), made.now, lambda *_: None)
     assert set(nominated(made)) == {"h0"}
@@ -456,7 +458,7 @@ def test_seats_for_a_known_start_are_looked_for_anew_when_it_is_not_known_any_mo
     assert nominated(made) == {"g0": "n0", "g1": "n0"}
     made.scheduler.remove(made.state.pods["r"], made.now)
     made.put(make_pod("f/s").uid("s").requests(cpu=4).on("n0"))
-    tell(made, "g", need=2)
+    tell(made, "g", MustWait(refused={}, need=2))
     assert nominated(made) == {"g0": "n0", "g1": "n2"}
 
 
@@ -467,7 +469,7 @@ def test_a_pod_that_ends_in_time_is_tried_once_the_start_is_known() -> None:
     assert placed(made.step()) == {}
     row, table = made.state.placed["r"].row, made.state.table
     table.start[row], table.lasts[row] = made.now, 100.0
-    tell(made, "g", need=2)
+    tell(made, "g", MustWait(refused={}, need=2))
     assert made.scheduler.kept_nodes.start == made.now + 100.0
     parts = {name: made.scheduler.queue.units[f"a/{name}"].part for name in ("short", "long", "any")}
     assert parts == {"short": Part.BACKOFF, "long": Part.UNSCHEDULABLE, "any": Part.UNSCHEDULABLE}

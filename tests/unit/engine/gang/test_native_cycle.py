@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from scheduler_core.engine.evaluation import Reevaluation
-from scheduler_core.engine.gang.cycle import GangOutcome, MemberToPrepare, unschedulable_plugins
+from scheduler_core.engine.gang.cycle import unschedulable_plugins
 from scheduler_core.engine.gang.native_rules import contradiction, record_verdict
+from scheduler_core.engine.gang.outcome import AtFault, Lack, MemberToPrepare, MustWait, Outcome, Prepares
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue.unit import Part
 from scheduler_core.errors import PluginError
@@ -60,26 +61,27 @@ def verdict(made: GangScheduler) -> tuple[str, str]:
 
 
 TO_PREPARE = MemberToPrepare(crew("p").obj(), "n0", np.zeros(1, np.int64))
-OUTCOMES: list[tuple[str, dict[str, Any], tuple[str, str]]] = [
-    ("a member has no node", {}, (UNSCHEDULABLE, "no room")),
-    ("the group is at fault", {"error": True}, (SCHEDULER_ERROR, "no room")),
-    ("pods are missing", {"too_few": True}, ("", "")),
+NO_ROOM = {"p": "no room"}
+OUTCOMES: list[tuple[str, Outcome, tuple[str, str]]] = [
+    ("a member has no node", MustWait(refused=NO_ROOM), (UNSCHEDULABLE, "no room")),
+    ("the group is at fault", AtFault(refused=NO_ROOM, error=True), (SCHEDULER_ERROR, "no room")),
+    ("its labels are at fault", AtFault(refused=NO_ROOM), (UNSCHEDULABLE, "no room")),
+    ("its quota is too small", MustWait(refused=NO_ROOM, lack=Lack.QUOTA), (UNSCHEDULABLE, "no room")),
+    ("pods are missing", MustWait(refused=NO_ROOM, lack=Lack.PODS), ("", "")),
     (
         "members prepare their nodes",
-        {"preparing": (MemberToPrepare(crew("p").obj(), "n0", np.zeros(1, np.int64)),)},
+        Prepares(refused=NO_ROOM, members=(TO_PREPARE,)),
         ("", ""),
     ),
 ]
 
 
-@pytest.mark.parametrize(("fields", "said"), [o[1:] for o in OUTCOMES], ids=[o[0] for o in OUTCOMES])
-def test_only_a_cycle_that_came_to_an_end_has_a_verdict(
-    fields: dict[str, Any], said: tuple[str, str]
-) -> None:
+@pytest.mark.parametrize(("outcome", "said"), [o[1:] for o in OUTCOMES], ids=[o[0] for o in OUTCOMES])
+def test_only_a_cycle_that_came_to_an_end_has_a_verdict(outcome: Outcome, said: tuple[str, str]) -> None:
     made = GangScheduler([1])
     put_group(made, 2)
     gang = made.state.gangs.gangs[KEY]
-    record_verdict(made.state, gang, GangOutcome([], {"p": "no room"}, frozenset(), **fields))
+    record_verdict(made.state, gang, outcome)
     assert verdict(made) == said
 
 

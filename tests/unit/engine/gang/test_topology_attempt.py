@@ -12,8 +12,8 @@ import pytest
 
 from scheduler_core.engine.binding import ReservedPod
 from scheduler_core.engine.gang import topology_placement
-from scheduler_core.engine.gang.cycle import GangOutcome
 from scheduler_core.engine.gang.members import in_index_order
+from scheduler_core.engine.gang.outcome import Lack, MustWait, Outcome, Starts
 from scheduler_core.engine.gang.topology_cycle import TopologyCycle
 from scheduler_core.engine.gang.topology_placement import (
     PlacementFailure,
@@ -28,6 +28,7 @@ from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
 from scheduler_core.topology.placer import Infeasible
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
 from tests.support.every import every_seed
+from tests.unit.engine.gang.outcomes import names, reserved, waiting
 from tests.unit.engine.test_pod_cycle import Rig
 from tests.unit.engine.topology_scheduler import TopologyScheduler, member, members, nodes, why
 
@@ -46,22 +47,20 @@ def grouped(number: int, cpu: int = 1, created: float = 0.0) -> PodBuilder:
     return make_pod(f"a/{name}").uid(name).requests(cpu=cpu).group("g").created(created or number)
 
 
-def run(made: TopologyScheduler, dialect: str = "PodGroup") -> GangOutcome | None:
+def run(made: TopologyScheduler, dialect: str = "PodGroup") -> Outcome | None:
     """The group cycle alone, on the waiting members in the order in which they came."""
     pods = list(made.scheduler.queue.units[f"a/g {dialect}"].pods.values())
     members = [(made.scheduler.profiles[pod.scheduler_name], pod) for pod in pods]
-    return made.scheduler.topology_cycle.run(made.state.gangs.gangs.get(f"a/g {dialect}"), members, made.now)
+    return made.scheduler.unit_cycle.topology_cycle.run(
+        made.state.gangs.gangs.get(f"a/g {dialect}"), members, made.now
+    )
 
 
-def ran(made: TopologyScheduler, dialect: str = "PodGroup") -> GangOutcome:
+def ran(made: TopologyScheduler, dialect: str = "PodGroup") -> Outcome:
     found = run(made, dialect)
     assert found is not None
-    assert found.on_topology
+    assert not (isinstance(found, Starts) and found.singly)
     return found
-
-
-def names(outcome: GangOutcome) -> list[str]:
-    return [item.cycle.pod.name for _, item in outcome.reserved]
 
 
 # A PodGroup starts with as many as its constraints allow, and at least minMembers
@@ -82,7 +81,7 @@ def test_as_many_as_one_rack_holds_start_if_they_are_enough(seed: int) -> None:
     assert names(outcome) == [f"g-{index}" for index in range(started)], "the oldest"
     assert set(outcome.refused) == {f"g-{index}" for index in range(started, number)}
     assert len(made.state.placed) == started
-    assert len({int(made.state.nodes.names[item.slot][1:]) // 2 for _, item in outcome.reserved}) <= 1
+    assert len({int(made.state.nodes.names[item.slot][1:]) // 2 for item in reserved(outcome)}) <= 1
     texts = set(outcome.refused.values())
     if started:
         text = "PodGroup a/g: no place that meets the constraints beside the members that are placed"
@@ -99,7 +98,7 @@ def test_members_beyond_a_started_group_are_placed_one_by_one_and_evict_no_pod()
     made.put(*(pod.on("n1").priority(0) for pod in members("low", 1)))
     made.put(grouped(0).on("n0"), *(grouped(number).priority(9) for number in (1, 2)))
     outcome = ran(made)
-    assert (names(outcome), outcome.preemption) == ([], None)
+    assert waiting(outcome).preemption is None
     made.put(make_node("n1").allocatable(cpu=2))
     assert names(ran(made)) == ["g-1"], "one more, as one node has none of them"
 
@@ -158,16 +157,16 @@ def test_a_complete_group_is_no_matter_of_nodes() -> None:
     made.group("g", 1, "{}")
     made.put(member("g", 0).on("n0"), member("g", 1))
     outcome = ran(made, "ConfigMap")
-    assert (outcome.reserved, outcome.plugins, outcome.too_few) == ([], {TOPOLOGY}, False)
+    assert (waiting(outcome).lack, outcome.plugins) == (Lack.ROOM, {TOPOLOGY})
 
 
-@pytest.mark.parametrize(("waiting", "few"), [(1, True), (2, False), (3, False)])
-def test_a_group_with_too_few_members_says_so(waiting: int, few: bool) -> None:
+@pytest.mark.parametrize(("number", "few"), [(1, True), (2, False), (3, False)])
+def test_a_group_with_too_few_members_says_so(number: int, few: bool) -> None:
     made = TopologyScheduler(1)
     made.group("g", 2, "{}")
-    made.put(*members("g", waiting))
+    made.put(*members("g", number))
     outcome = ran(made, "ConfigMap")
-    assert (outcome.too_few, outcome.reserved) == (few, [])
+    assert waiting(outcome).lack is (Lack.PODS if few else Lack.ROOM)
     assert outcome.plugins == {TOPOLOGY} if few else {TOPOLOGY, "NodeResourcesFit"} <= outcome.plugins
 
 
@@ -211,10 +210,10 @@ def test_the_plugin_that_knows_the_group_reports_what_is_missing(
 ) -> None:
     made = TopologyScheduler(9)
     pairs = [(profile_of(*enabled), pod.obj()) for enabled in profiles]
-    outcome = made.scheduler.topology_cycle.run(None, pairs, made.now)
+    outcome = made.scheduler.unit_cycle.topology_cycle.run(None, pairs, made.now)
     assert (outcome is not None) is taken
     if outcome is not None:
-        assert (outcome.on_topology, outcome.plugins) == (True, {TOPOLOGY})
+        assert (type(outcome), outcome.plugins) == (MustWait, {TOPOLOGY})
         (text,) = outcome.refused.values()
         assert text.endswith("a/g does not exist; its pods wait until it is created")
 
@@ -235,7 +234,7 @@ def test_a_member_without_topology_keeps_a_strict_group_waiting(constraints: str
     gang = made.state.gangs.gangs["a/g PodGroup"]
     ours = next(iter(made.scheduler.profiles.values()))
     pairs = [(ours, grouped(0).obj()), (profile_of("Coscheduling"), grouped(1).obj())]
-    outcome = made.scheduler.topology_cycle.run(gang, pairs, made.now)
+    outcome = made.scheduler.unit_cycle.topology_cycle.run(gang, pairs, made.now)
     assert (outcome is None) is runs
     if outcome is not None:
         text = (
@@ -244,7 +243,7 @@ def test_a_member_without_topology_keeps_a_strict_group_waiting(constraints: str
             "scheduler that has it"
         )
         assert set(outcome.refused.values()) == {text}
-        assert outcome.reserved == []
+        assert reserved(outcome) == []
 
 
 def test_a_pod_group_that_says_nothing_of_places_is_another_plugins() -> None:
@@ -293,7 +292,7 @@ def test_a_group_goes_where_filters_let_it_whatever_they_refuse(
     )
     outcome = ran(made, "ConfigMap")
     open_to = sum(min(cpu, caps[f"n{slot}"]) for slot, cpu in enumerate(sizes))
-    assert (len(outcome.reserved) == size) is (open_to >= size)
+    assert (len(reserved(outcome)) == size) is (open_to >= size)
     assert len(made.state.placed) == (size if open_to >= size else 0)
     if open_to < size <= sum(sizes):
         (text,) = set(outcome.refused.values())
@@ -326,7 +325,7 @@ def test_one_by_one_is_the_last_resort_and_no_optimum(monkeypatch: pytest.Monkey
     made.put(*members("g", 2))
     refusing(made, monkeypatch, lambda pod, there: refused("never"))
     outcome = ran(made, "ConfigMap")
-    assert len(outcome.reserved) == 2
+    assert len(reserved(outcome)) == 2
     assert not made.state.topology.runs["a/g ConfigMap"].optimal
     made = TopologyScheduler(1, 1, 1, 1)
     made.group("g", 2, "{}")
@@ -343,9 +342,9 @@ def test_one_by_one_counts_only_if_the_strict_rules_hold(monkeypatch: pytest.Mon
     made.put(member("g", 0).on("n0"), member("g", 1))
     refusing(made, monkeypatch, lambda pod, there: refused("never"))
     outcome = ran(made, "ConfigMap")
-    assert (outcome.reserved, set(made.state.placed)) == ([], {"g-0"})
+    assert (reserved(outcome), set(made.state.placed)) == ([], {"g-0"})
     made.put(make_node("n1").allocatable(cpu=900))
-    assert len(ran(made, "ConfigMap").reserved) == 1
+    assert len(reserved(ran(made, "ConfigMap"))) == 1
 
 
 def test_a_node_outside_of_the_tree_is_no_place_and_is_said() -> None:
@@ -363,15 +362,15 @@ def test_one_by_one_no_member_is_placed_outside_of_the_tree(monkeypatch: pytest.
     made.group("g", 1, "{}")
     made.put(*members("g", 1))
     refusing(made, monkeypatch, lambda pod, there: refused("never"))
-    assert (ran(made, "ConfigMap").reserved, made.state.placed) == ([], {})
+    assert (reserved(ran(made, "ConfigMap")), made.state.placed) == ([], {})
 
 
 def test_members_are_ranked_along_the_tree_with_their_writes() -> None:
     made = TopologyScheduler(1, 1, 1)
     made.group("g", 3, "{}")
     made.put(member("g", 1).on("n1"), member("g", 0), member("g", 2))
-    found = ran(made, "ConfigMap").reserved
-    labels = [item.pre_bind[-1].body["metadata"]["labels"] for _, item in found]  # type: ignore[union-attr]
+    found = reserved(ran(made, "ConfigMap"))
+    labels = [item.pre_bind[-1].body["metadata"]["labels"] for item in found]  # type: ignore[union-attr]
     assert [int(label["sakkara.member.rank"]) for label in labels] == [0, 2]
     record = made.state.topology.runs["a/g ConfigMap"]
     assert record.ranks == {"g-0": 0, "g-1": 1, "g-2": 2}
@@ -469,7 +468,9 @@ def test_the_message_is_only_the_fault_of_the_group() -> None:
     made.put(*members("g", 1))
     gang = made.state.gangs.gangs["a/g ConfigMap"]
     profile = next(iter(made.scheduler.profiles.values()))
-    found = made.scheduler.topology_cycle.placer.place(gang, [(profile, member("g", 0).obj())], made.now)
+    found = made.scheduler.unit_cycle.topology_cycle.placer.place(
+        gang, [(profile, member("g", 0).obj())], made.now
+    )
     assert found == PlacementFailure(gang.problem, faulty=True)
     assert gang.problem
     assert nodes(made.step()) == {}
@@ -485,7 +486,7 @@ def test_one_by_one_a_leaf_without_a_node_is_no_place(monkeypatch: pytest.Monkey
         fixed=np.zeros(2, dtype=np.int64),
         members=[(next(iter(made.scheduler.profiles.values())), member("g", 0).obj())],
     )
-    assert place_singly(made.scheduler.topology_cycle.placer, question, made.now) is None
+    assert place_singly(made.scheduler.unit_cycle.topology_cycle.placer, question, made.now) is None
     assert set(made.state.placed) == {"x"}
 
 
@@ -495,5 +496,5 @@ def test_a_node_that_refused_one_member_is_not_tried_for_the_next(monkeypatch: p
     made.put(*members("g", 3))
     monkeypatch.setattr(topology_placement, "place_singly", lambda *args: None)
     tries = refusing(made, monkeypatch, lambda pod, there: refused("never"))
-    assert ran(made, "ConfigMap").reserved == []
+    assert reserved(ran(made, "ConfigMap")) == []
     assert tries == [("n0", 0)]
