@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -41,6 +41,8 @@ from scheduler_core.topology.question import Solver
 from scheduler_core.topology.tree import Tree
 
 Reserved = list[tuple[Profile, ReservedPod]]
+# A member and its leaf.
+PlannedMember = tuple[tuple[Profile, Pod], int]
 
 # How often another placement is searched after filters refused one.
 _MOST_REPAIRS: Final = 64
@@ -211,7 +213,7 @@ class TopologyPlacer:
         kept = np.zeros_like(placement.added)  # [leaves]
         reserved: Reserved = []
         with undone_on_error(lambda: self.undo(reserved)):
-            for (profile, pod), leaf in in_layers(task.members, placement.added):
+            for (profile, pod), leaf in self._nominated_first(in_layers(task.members, placement.added)):
                 if kept[leaf] < 0:
                     continue
                 slot = int(task.slots.nodes[leaf])
@@ -226,6 +228,11 @@ class TopologyPlacer:
                     failures[pod.uid] = taken
                     kept[leaf] = -1 - kept[leaf]  # closed: no more than it has
         return reserved, np.where(kept < 0, -1 - kept, kept)
+
+    def _nominated_first(self, planned: Iterable[PlannedMember]) -> list[PlannedMember]:
+        """Members for which others were evicted before all others, as these must leave them their quota."""
+        nominated = self.state.nominations.get
+        return sorted(planned, key=lambda item: nominated(item[0][1].uid) is None)
 
     def undo(self, reserved: Reserved) -> None:
         """Undo reservations, newest first."""
@@ -274,7 +281,7 @@ def most_placed(state: ClusterState, task: PlacementTask) -> int:
     return most_members(task.tree, room, task.size, task.rules, task.fixed)
 
 
-def in_layers(members: Members, added: Int64) -> Iterator[tuple[tuple[Profile, Pod], int]]:
+def in_layers(members: Members, added: Int64) -> Iterator[PlannedMember]:
     """(member, leaf) along the tree: one member per leaf, then a second one per leaf, and so on.
 
     So a spread constraint that an even placement meets is not violated on the way, and the cached scores for

@@ -131,7 +131,9 @@ def node_capacity(
 def _room(state: ClusterState, members: Sequence[tuple[Profile, Pod]]) -> Int64:
     """int64 [R, N]: requests of nominated pods that go first, without the members themselves."""
     room: Int64 = np.zeros((len(state.index), state.nodes.size), dtype=np.int64)  # [R, N]
-    first = members[0][1]
+    # Nominated pods may go before a member without a node, and not before those that are nominated.
+    nomination = state.nominations.get
+    first = next((pod for _, pod in members if nomination(pod.uid) is None), members[0][1])
     together = charges_of(state, (pod for _, pod in members))
     precedence = Precedence(state, first, together)
     own = {pod.uid for _, pod in members}
