@@ -42,6 +42,12 @@ CONFLICTS = {
         ["node.max=3", "node.factor=4"],
         "node.max=3 is below node.factor=4",
     ),
+    "a maximum below the factor, which is the size": (
+        4,
+        '{"node": {"max": 3, "factor": 4}}',
+        ["node.max=3", "node.factor=4"],
+        "node.max=3 is below node.factor=4",
+    ),
     "a range that leaves a rest": (
         5,
         '{"node": {"min": 3, "max": 4}}',

@@ -60,6 +60,17 @@ def test_beside_members_that_stay_only_the_room_limits() -> None:
     assert [held.tolist() for held in problem.held] == [[0, 1], [0, 0, 1, 0, 0]]
 
 
+def test_what_racks_may_take_limits_their_zones() -> None:
+    tree = build(("zone", "rack", "node"), (("z0", "r0", "a"), ("z0", "r1", "b"), ("z1", "r2", "c")))
+    rules = parse_rules(tree.levels, '{"rack": {"max": 2}, "node": {"factor": 3}}')
+    problem = pose(tree, np.array([7, 8, 9]), 9, rules, None)
+    assert [limits.tolist() for limits in problem.limits] == [[4, 2], [2, 2, 2], [6, 6, 9]]
+    rules = parse_rules(tree.levels, '{"zone": {"max": 8}, "rack": {"hard": true}, "node": {"factor": 3}}')
+    problem = pose(tree, np.array([7, 8, 9]), 9, rules, None)
+    assert [limits.tolist() for limits in problem.limits] == [[6, 8], [6, 6, 9], [6, 6, 9]]
+    assert problem.most == 14
+
+
 def test_a_rule_without_children_leaves_nothing() -> None:
     empty = build(("rack", "node"), [])
     for text in ("", '{"node": {"max": 2}}'):

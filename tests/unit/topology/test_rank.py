@@ -120,3 +120,10 @@ def test_the_seed_format_draws_placement_and_ranks() -> None:
     assert drawn_ranks((member.pod, rank) for rank, member in enumerate(members)) == (
         '[("pod-0",0) ("pod-4",1) ("pod-6",2) ("pod-1",3) ("pod-3",4) ("pod-7",5) ("pod-2",6) ("pod-5",7) ]'
     )
+
+
+def test_the_best_cost_is_not_known_where_time_is_over() -> None:
+    rules = parse_rules(RACKS.levels, '{"rack": {"partitions": 2}}')
+    room = np.full(9, 4)
+    assert best_hop_cost(RACKS, room, 8, rules) is not None
+    assert best_hop_cost(RACKS, room, 8, rules, lambda: True) is None

@@ -27,6 +27,7 @@ RACK_SPREAD = '{"rack": {"type": "spread"}}'
 RACK_PACK = '{"zone": {"type": "spread"}}'
 TWO_RACKS = '{"zone": {"hard": true}, "rack": {"partitions": 2}}'
 HARD = '{"zone": {"hard": true}, "rack": {"hard": true}}'
+ONE_NODE = '{"zone": {"hard": true}, "rack": {"hard": true}, "node": {"hard": true}}'
 SPREAD_NODES = '{"node": {"type": "spread"}}'
 
 # name, rules, free slots, members, members by node; None where nothing can be
@@ -42,6 +43,7 @@ BEST: list[tuple[str, str, list[int], int, list[int] | None]] = [
     ("two racks of no zone", TWO_RACKS, [6, 6, 0, 0, 0, 0, 3, 3], 5, None),
     ("one rack, the most together", HARD, [3, 1, 2, 2, 5, 4, 3, 3], 6, [0, 0, 0, 0, 5, 1, 0, 0]),
     ("one rack for more than there is", HARD, [3, 1, 2, 2, 5, 4, 3, 3], 10, None),
+    ("one node, the tightest", ONE_NODE, [3, 1, 2, 2, 5, 4, 3, 3], 4, [0, 0, 0, 0, 0, 4, 0, 0]),
     ("even nodes", SPREAD_NODES, [3, 3, 3, 3, 2, 2, 2, 2], 4, [0, 0, 0, 0, 2, 2, 0, 0]),
     ("nodes of three at least", '{"node": {"min": 3}}', [2, 2, 2, 2, 3, 0, 4, 0], 6, [0] * 4 + [3, 0, 3, 0]),
     ("nobody", "", [1, 0, 0, 0, 0, 0, 0, 0], 0, [0] * 8),
