@@ -201,7 +201,7 @@ def is_group_name(text: str) -> bool:
 
 def annotation_patch(pod: NewPod, group: str) -> tuple[Mapping[str, Any], ...]:
     """The JSON patch that annotates a pod with its group; empty if there is nothing to write."""
-    if not group or pod.named or not is_group_name(group):
+    if pod.named or not is_group_name(group):
         return ()
     if pod.metadata.annotations is None:
         return ({"op": "add", "path": "/metadata/annotations", "value": {GROUP_NAME_ANNOTATION: group}},)

@@ -63,6 +63,16 @@ def test_rest_is_in_proportion_and_leaves_time_to_answer(
     assert clock.slept == ([] if rest is None else [pytest.approx(rest, abs=0.01)])
 
 
+def test_whoever_has_rested_makes_room_for_the_next() -> None:
+    count = MOST_RESTING + 1
+    clock = Clock(*[0.02] * count)
+    throttle = ReviewThrottle(clock.slept.append, clock)
+    for _ in range(count):
+        with within(60.0), throttle.delaying_costly():
+            pass
+    assert len(clock.slept) == count
+
+
 def test_rest_is_at_most_half_of_the_time_that_the_client_still_waits() -> None:
     clock = Clock(0.02)
     with within(0.4), ReviewThrottle(clock.slept.append, clock).delaying_costly():

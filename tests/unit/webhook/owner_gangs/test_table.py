@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.owner_gangs.table import TableError, built_in, with_file
+from webhook.owner_gangs.table import MOST_MEMBERS, TableError, built_in, read_entries, with_file
 
 THING = """
 - group: example.com
@@ -62,6 +62,7 @@ BROKEN = [
     ("named", THING + "  named: metadata.name\n", "version='': must be given, as pods name the object"),
     ("members", THING + "  named: a\n  version: v1\n  each: b\n", "named='a': excludes members and each"),
     ("type", THING.replace("spec.size", "[]"), "entry 1 (Thing): minimum: Expected `str`, got `array`"),
+    ("no kind", "- {group: x}", "entry 1: Object missing required field"),
     ("a text", "- x", "entry 1: Expected `object`, got `str`"),
 ]
 
@@ -84,3 +85,39 @@ def test_file_that_is_missing_or_huge_is_one_line(tmp_path: Path) -> None:
         with_file(tmp_path / "absent")
     with pytest.raises(TableError, match="262,144 are allowed"):
         with_file(written(tmp_path, "#" * 300_000))
+
+
+# name, the condition, texts at `spec.a` (None: not there), whether it holds
+CONDITIONS: list[tuple[str, str, list[str] | None, bool]] = [
+    ("one of them", "in: [x, y]", ["y"], True),
+    ("none of them", "in: [x, y]", ["z"], False),
+    ("nothing there", "in: [x, y]", None, False),
+    ("one of several", "in: [x]", ["z", "x"], True),
+    ("not the unwanted", "notIn: [x]", ["y"], True),
+    ("the unwanted", "notIn: [x]", ["x"], False),
+    ("the unwanted beside others", "notIn: [x]", ["y", "x"], False),
+    ("nothing to be unwanted", "notIn: [x]", None, True),
+    ("absent, as wanted", "absent: true", None, True),
+    ("present, and unwanted", "absent: true", ["x"], False),
+    ("present, as wanted", "absent: false", ["x"], True),
+    ("absent, and unwanted", "absent: false", None, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("condition", "texts", "holds"), [case[1:] for case in CONDITIONS], ids=[case[0] for case in CONDITIONS]
+)
+def test_when_an_owner_is_a_gang(condition: str, texts: list[str] | None, holds: bool) -> None:
+    text = f"{THING}  when: [{{path: 'spec.a[].b', {condition}}}]\n"
+    (entry,) = read_entries(text, "file")
+    owner = {"spec": {"size": 3} | ({} if texts is None else {"a": [{"b": each} for each in texts]})}
+    assert entry.count(owner) == (3 if holds else None)
+
+
+@pytest.mark.parametrize(
+    ("size", "count"), [(0, None), (1, 1), (MOST_MEMBERS, MOST_MEMBERS), (MOST_MEMBERS + 1, None)],
+    ids=["none", "one", "as many as may be", "one more"],
+)  # fmt: skip
+def test_how_many_members_a_gang_may_have(size: int, count: int | None) -> None:
+    (entry,) = read_entries(THING, "file")
+    assert entry.count({"spec": {"size": size}}) == count

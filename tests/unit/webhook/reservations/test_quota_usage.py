@@ -222,6 +222,18 @@ def in_group(namespace: str, group: str, used: int = 0, **spec: Any) -> ElasticQ
 
 IN_GROUPS = [
     pytest.param(
+        [department("dept", max={"cpu": 3})],
+        [in_group("a", "dept", max={"cpu": 9})],
+        "",
+        id="all of the max of its group",
+    ),
+    pytest.param(
+        [department("dept", max={"memory": 1})],
+        [in_group("a", "dept", max={"cpu": 9}), in_group("b", "dept", 4)],
+        "",
+        id="a group without a max of it",
+    ),
+    pytest.param(
         [department("dept", max={"cpu": 6})],
         [in_group("a", "dept", max={"cpu": 9}), in_group("b", "dept", 4)],
         "ElasticQuota a/eq: used by all quotas of QuotaGroup dept cpu=6 + requested 1 exceeds its max=6",
