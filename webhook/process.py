@@ -19,13 +19,13 @@ from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import ApiError, KubeconfigError
 from scheduler_core.kube.http.session import Limits
-from scheduler_core.kube.server_version import server_version
+from scheduler_core.kube.server_version import ServerRule
+from scheduler_core.kube.watch.reading import ObjectReader, plain_reader
 from scheduler_core.kube.watch.reflector import Reflector, level_of
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.admission_webhooks import WebhookEndpoint
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import EXEMPT_LABEL, GANG_AUTO, GANG_LABEL
-from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.pods.use import parse_pod_use
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME
 from webhook.certs.registration import register
@@ -200,8 +200,9 @@ class RunningWebhook:
         client, target = connect(self._options.overrides)
         brief = BoundedSession(target.endpoint, target.credentials, limits=LIVE)
         with closing(client.session), closing(brief):
-            version = server_version(Client(client.session, retry_budget=0.0))
-            direct, cache, rule = Client(brief), self._cache, ResizeRule.of(version)
+            rule = ServerRule(Client(client.session, retry_budget=0.0))
+            rule.ask()
+            direct, cache = Client(brief), self._cache
             settings = replace(self._options.review_settings, resize_rule=rule)
             watches = PodWatches(partial(self._pod_watch, client, rule))
             reservations = ReservationStore(
@@ -237,9 +238,9 @@ class RunningWebhook:
                 self._options.metrics, cache, self.metrics, self._lifecycle, freshness, server.problem
             )
             workloads = [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
-            pods = self._reflector(
-                client, PODS, parse_default_scheduler_pod, default_pods.sink, fields=SELECTOR
-            )
+            # This watch is there all the time, so the rule is as current as the connection.
+            by_default = plain_reader(parse_default_scheduler_pod, rule.followed())
+            pods = self._reflector(client, PODS, by_default, default_pods.sink, fields=SELECTOR)
             certificates = source.watches(client, self.wake.set, self._trouble_with_certificates)
             reflectors = [*watched, *workloads, pods, gangs.watch, *certificates]
             components = Components(server, health, reflectors, reconciler, auditor, gangs.stored)
@@ -350,7 +351,7 @@ class RunningWebhook:
         log.log(level_of(error), "watch of the certificates and configurations: %s", error)
 
     def _charge_store(
-        self, direct: Client, watches: PodWatches, reads: ClientReads, rule: ResizeRule
+        self, direct: Client, watches: PodWatches, reads: ClientReads, rule: ServerRule
     ) -> ChargeStore:
         """The store that charges ElasticQuotas for pods of other schedulers and for resizes."""
 
@@ -367,15 +368,16 @@ class RunningWebhook:
         )
 
     def _pod_watch(
-        self, client: Client, rule: ResizeRule, namespace: str, sink: Callable[[Event], None]
+        self, client: Client, rule: ServerRule, namespace: str, sink: Callable[[Event], None]
     ) -> Reflector:
-        return self._reflector(client, PODS, partial(parse_pod_use, rule=rule), sink, namespace)
+        reader = plain_reader(lambda raw: parse_pod_use(raw, rule()), rule.followed())
+        return self._reflector(client, PODS, reader, sink, namespace)
 
     def _reflector(
         self,
         client: Client,
         resource: Resource,
-        parse: Callable[[Any], Any],
+        parse: Callable[[Any], Any] | ObjectReader,
         sink: Callable[[Event], None],
         namespace: str = "",
         fields: str = "",

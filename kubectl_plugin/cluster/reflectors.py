@@ -15,6 +15,7 @@ from kubectl_plugin.cluster.reading import ListScope
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
+from scheduler_core.kube.watch.reading import ObjectReader
 from scheduler_core.kube.watch.reflector import Reflector
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import Resource
@@ -52,7 +53,11 @@ class Reflectors:
         self._problems: dict[tuple[str, str], ModelError] = {}
 
     def start(
-        self, feed: str, resource: Resource, parse: Callable[[msgspec.Raw], Any], scope: ListScope
+        self,
+        feed: str,
+        resource: Resource,
+        parse: Callable[[msgspec.Raw], Any] | ObjectReader,
+        scope: ListScope,
     ) -> None:
         """Start a reflector. Each existing object arrives as ADDED, followed by SYNCED."""
         reflector = Reflector(

@@ -29,7 +29,6 @@ from scheduler_core.health import JSON, HealthServer, Page
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.lease import LeaderElector, LeaseTimes
-from scheduler_core.kube.server_version import resize_rule
 from scheduler_core.logs import fields
 from scheduler_core.model.kinds import NODES
 from scheduler_core.model.names import SERVES_ANNOTATION, STUCK_ANNOTATION
@@ -76,7 +75,6 @@ class Run:
             may_write=may_write,
             manage_node_metrics=options.manage_node_metrics,
             report_node_metrics=options.report_node_metrics,
-            rule=resize_rule(Client(self._client.session, retry_budget=0.0)),
         )
         self._server = self._http(options) if options.port else None
 

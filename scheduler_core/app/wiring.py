@@ -47,6 +47,7 @@ from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
+from scheduler_core.kube.server_version import ServerRule
 from scheduler_core.kube.watch.reading import ObjectReader, ReadObject
 from scheduler_core.kube.watch.reflector import Reflector, level_of
 from scheduler_core.kube.watch.tracker import Event
@@ -58,7 +59,6 @@ from scheduler_core.model.kinds import CONFIG_MAPS, PODS, Resource
 from scheduler_core.model.names import DEFAULT_SCHEDULER
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.pod_reader import PodReader, RawSpecPod
-from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.watched import COMPOSITES, OPTIONAL, WATCHED, Parse
 from scheduler_core.plugins.extenders import Extenders
 from scheduler_core.state.cluster import ClusterState
@@ -78,7 +78,7 @@ class RunningScheduler:
     """A scheduler for one API server: `start` watches, `lead` schedules, `stop_deciding` and `close` end
     both.
 
-    `may_write` tells whether this process leads now. `rule` is that of the server's version.
+    `may_write` tells whether this process leads now.
     """
 
     def __init__(
@@ -92,7 +92,6 @@ class RunningScheduler:
         plugins: Plugins | None = None,
         manage_node_metrics: bool = False,
         report_node_metrics: bool = False,
-        rule: ResizeRule = ResizeRule.LARGEST_SUM,
     ) -> None:
         plugins = plugins or load_plugins()
         beside = Extenders(config.extenders) if config.extenders else None
@@ -125,6 +124,7 @@ class RunningScheduler:
         self._watchdog = Watchdog(self.loop.heartbeat)
         self.metrics.oldest_event.set_function(self.loop.lag.age)
         watching = Client(client.session)
+        rule = ServerRule(Client(client.session, retry_budget=0.0))
         pods = PodReader(tell=self._read_in_part, rule=rule)
         self.node_texts = RawNodes(watching) if _want_nodes(config) else None
         self.dispatcher = ApiDispatcher(
@@ -143,7 +143,7 @@ class RunningScheduler:
         record, submit = self.recorder.record, self.dispatcher.submit_write
         read = partial(_read_pod, pods)
         self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, read)
-        self.reflectors = self._reflectors(watching, pods, history_namespace)
+        self.reflectors = self._reflectors(watching, pods, rule.followed(), history_namespace)
         self.reporter = (
             LoadReporter(watching, self._load_view, may_write, wall) if report_node_metrics else None
         )
@@ -164,10 +164,15 @@ class RunningScheduler:
             ExtenderMetrics(self.metrics.registry),
         )
 
-    def _reflectors(self, client: Client, pods: PodReader, history_namespace: str) -> list[Reflector]:
-        """One reflector per watched resource; all send events to the loop's inbox."""
+    def _reflectors(
+        self, client: Client, pods: PodReader, differs: Callable[[], bool], history_namespace: str
+    ) -> list[Reflector]:
+        """One reflector per watched resource; all send events to the loop's inbox.
+
+        `differs` tells whether `pods` reads by another rule than before.
+        """
         readers: dict[Resource, Parse | ObjectReader] = dict(self._watched)
-        readers[PODS] = ObjectReader(RawSpecPod, self.malformed_pods.make)
+        readers[PODS] = ObjectReader(RawSpecPod, self.malformed_pods.make, differs)
         topologies = self.loop.scheduler.state.topology.namespaces
         readers[CONFIG_MAPS] = partial(
             parse_config_map, history_namespace=history_namespace, topologies=topologies

@@ -145,7 +145,7 @@ class Simulation:
         skipped: list[ModelError] = []
         found: list[Any] = []
         parse = parser_of({"kind": resource.kind, "apiVersion": resource.api_version})
-        read = PodReader(rule=self.rule).read if parse is parse_pod else parse
+        read = PodReader(rule=lambda: self.rule).read if parse is parse_pod else parse
         adopt, known = self.objects.adopt, self.known
         for raw in raws:
             unread = Unread(raw, resource.kind, resource.api_version)

@@ -31,7 +31,7 @@ from scheduler_core.model.names import (
     TOPOLOGY_NAMESPACE,
 )
 from scheduler_core.model.namespace import Namespace
-from scheduler_core.model.pods.requests import ResizeRule
+from scheduler_core.model.pods.requests import CurrentRule, ResizeRule
 from scheduler_core.model.quotas.elastic_quota import KIND as ELASTIC_QUOTA
 from scheduler_core.model.quotas.reservation_ledger import Hold
 from scheduler_core.model.quotas.resource_quota import KIND as RESOURCE_QUOTA
@@ -111,7 +111,7 @@ class Settings:
     exempt_users: frozenset[str] = frozenset()
     known_callers: bool = False
     topology_namespaces: frozenset[str] = frozenset({TOPOLOGY_NAMESPACE})
-    resize_rule: ResizeRule = ResizeRule.LARGEST_SUM
+    resize_rule: CurrentRule = ResizeRule.newest
 
     @property
     def ours(self) -> frozenset[str]:
@@ -313,7 +313,7 @@ class ReviewDispatcher:
             return verdict
         charge = partial(store.charge, namespace, dry_run=bool(request.dry_run))
         try:
-            held = admit_beside_reservations(request.object, charge, self.settings.resize_rule)
+            held = admit_beside_reservations(request.object, charge, self.settings.resize_rule())
         except Undecided as error:
             return refuse_for_now(f"Pod {namespace}/{request.name or ''}: {error}")
         return verdict if held.allowed else held
@@ -331,7 +331,7 @@ class ReviewDispatcher:
         try:
             if other_scheduler:
                 return admit_other_scheduler_pod(request, admit, self.settings.foreign_pods)
-            return admit_resize(request, admit, self.settings.foreign_pods, self.settings.resize_rule)
+            return admit_resize(request, admit, self.settings.foreign_pods, self.settings.resize_rule())
         except Undecided as error:
             return refuse_for_now(f"Pod {namespace}/{request.name or ''}: {error}", "max")
 

@@ -13,7 +13,7 @@ from scheduler_core.kube.errors import NotFound
 from scheduler_core.model.groups.pod_group import PodGroup, parse_pod_group
 from scheduler_core.model.kinds import POD_GROUPS, PODS, RESERVATION_LEDGERS, RESOURCE_QUOTAS
 from scheduler_core.model.meta import identity_of
-from scheduler_core.model.pods.requests import ResizeRule
+from scheduler_core.model.pods.requests import CurrentRule, ResizeRule
 from scheduler_core.model.pods.use import PodUse, parse_pod_use
 from scheduler_core.model.quotas.reservation_ledger import (
     NAME,
@@ -51,7 +51,7 @@ class LedgerClient:
     `name` says which ledger of a namespace it reads and writes, `rule` what resized pods count for.
     """
 
-    def __init__(self, client: Client, name: str = NAME, rule: ResizeRule = ResizeRule.LARGEST_SUM) -> None:
+    def __init__(self, client: Client, name: str = NAME, rule: CurrentRule = ResizeRule.newest) -> None:
         self._client = client
         self._name = name
         self._rule = rule
@@ -72,7 +72,7 @@ class LedgerClient:
         return msgspec.structs.replace(ledger, resource_version=identity_of(raw).resource_version)
 
     def pods(self, namespace: str) -> tuple[str, list[PodUse]]:
-        return listed(self._client, PODS, namespace, partial(parse_pod_use, rule=self._rule))
+        return listed(self._client, PODS, namespace, partial(parse_pod_use, rule=self._rule()))
 
     def groups(self, namespace: str) -> list[PodGroup]:
         try:

@@ -31,7 +31,7 @@ from scheduler_core.model.kinds import (
 )
 from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL, TOPOLOGY_NAMESPACE
 from scheduler_core.model.namespace import Namespace, parse_namespace
-from scheduler_core.model.pods.requests import ResizeRule
+from scheduler_core.model.pods.requests import CurrentRule, ResizeRule
 from scheduler_core.model.pods.use import PodUse, parse_pod_use
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.quotas.quota_flavor import QuotaFlavor, parse_quota_flavor
@@ -133,7 +133,7 @@ class ClientReads:
         client: Client,
         wall: Callable[[], float] = time.time,
         topologies: Collection[str] = (TOPOLOGY_NAMESPACE,),
-        rule: ResizeRule = ResizeRule.LARGEST_SUM,
+        rule: CurrentRule = ResizeRule.newest,
     ) -> None:
         self._client = client
         self._rule = rule
@@ -226,7 +226,7 @@ class ClientReads:
     def members(self, ref: GroupRef) -> tuple[PodUse, ...]:
         """The pods of a group of any dialect. Raises ApiError."""
         with self._bounded():
-            return members_of(self._client, ref, self._rule)
+            return members_of(self._client, ref, self._rule())
 
     def template(self, gang: Gang) -> PodExamples:
         """The pod templates of the controller of a group's Workload. Raises ApiError."""
@@ -240,12 +240,12 @@ class ClientReads:
     def groups(self, namespace: str) -> tuple[GroupWithPods, ...]:
         """The groups of a namespace with their pods. Raises ApiError."""
         with self._bounded():
-            return groups_with_pods(self._client, namespace, self._rule)
+            return groups_with_pods(self._client, namespace, self._rule())
 
     def requested(self, namespace: str) -> ResourceList:
         """What the pods of a namespace request that have not ended. Raises ApiError."""
         with self._bounded():
-            _, pods = listed(self._client, PODS, namespace, partial(parse_pod_use, rule=self._rule))
+            _, pods = listed(self._client, PODS, namespace, partial(parse_pod_use, rule=self._rule()))
         total: dict[str, int] = {}
         for pod in pods:
             if not pod.finished:

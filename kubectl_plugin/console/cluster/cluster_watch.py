@@ -17,8 +17,9 @@ from kubectl_plugin.live.configuration import config_of_cluster, config_of_file,
 from scheduler_core.engine.profile_settings import wants_composites
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.server_version import resize_rule
-from scheduler_core.model.kinds import ELASTIC_QUOTAS
+from scheduler_core.kube.server_version import ServerRule
+from scheduler_core.kube.watch.reading import plain_reader
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
 from scheduler_core.model.printable import visible
 
 
@@ -35,7 +36,8 @@ class ClusterWatch:
         # The scheduler keeps its history where it keeps its lease.
         self.history_namespace = effective.config.leader_election.resource_namespace
         self._topologies = topology_namespaces(effective.config)
-        self.cluster = LiveCluster(effective.config, time.time(), resize_rule(client))
+        self._rule = ServerRule(client)
+        self.cluster = LiveCluster(effective.config, time.time(), self._rule)
         self.feeds: list[Feed] = []
         # The feeds by the plural name of their kind.
         self._of: dict[str, list[Feed]] = {}
@@ -52,14 +54,16 @@ class ClusterWatch:
             self.namespace,
             composites=composites,
             topologies=self._topologies,
-            rule=self.cluster.simulation.rule,
+            rule=self._rule,
         )
         for feed in self.feeds:
             self._of.setdefault(feed.resource.plural, []).append(feed)
         self.cluster.view.unread = unread_limits(self.lists)
         for feed in self.feeds:
             if not feed.denied:
-                self._reflectors.start(feed.name, feed.resource, feed.parse, feed.scope)
+                followed = feed.resource == PODS
+                reader = plain_reader(feed.parse, self._rule.followed()) if followed else feed.parse
+                self._reflectors.start(feed.name, feed.resource, reader, feed.scope)
         self._thread.start()
 
     def stop(self) -> None:

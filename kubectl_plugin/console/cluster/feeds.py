@@ -29,7 +29,7 @@ from scheduler_core.model.kinds import (
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL, SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.pod_reader import PodReader
-from scheduler_core.model.pods.requests import ResizeRule
+from scheduler_core.model.pods.requests import CurrentRule, ResizeRule
 from scheduler_core.model.quotas.resource_quota import parse_resource_quota
 from scheduler_core.model.watched import COMPOSITES, WATCHED
 from scheduler_core.simulate.objects import StoredObject, Unread
@@ -71,7 +71,7 @@ def feeds(
     *,
     composites: bool,
     topologies: Container[str] | None = None,
-    rule: ResizeRule = ResizeRule.LARGEST_SUM,
+    rule: CurrentRule = ResizeRule.newest,
 ) -> list[Feed]:
     """The feeds of all kinds, each as wide as the user may list it: the cluster, else `namespace`.
 
@@ -111,7 +111,7 @@ def wanted_feeds(
     *,
     composites: bool,
     topologies: Container[str] | None = None,
-    rule: ResizeRule = ResizeRule.LARGEST_SUM,
+    rule: CurrentRule = ResizeRule.newest,
 ) -> Iterator[Feed]:
     """The feeds of all kinds in the whole cluster. `composites`: CompositePodGroups, too.
 
@@ -172,7 +172,7 @@ def _config_maps(topologies: Container[str] | None) -> Callable[..., Seen]:
     return lambda raw: Seen(*read_config_map(raw, topologies))
 
 
-def _pods(rule: ResizeRule) -> Callable[..., Seen]:
+def _pods(rule: CurrentRule) -> Callable[..., Seen]:
     reader, packer = PodReader(rule=rule), ObjectPacker(PODS.kind, PODS.api_version)
 
     def read(raw: msgspec.Raw) -> Seen:

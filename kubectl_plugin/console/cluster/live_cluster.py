@@ -24,7 +24,7 @@ from scheduler_core.model.kinds import CONFIG_MAPS, NAMESPACES, PODS, Resource
 from scheduler_core.model.node import Node
 from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.pods.requests import ResizeRule
+from scheduler_core.model.pods.requests import CurrentRule, ResizeRule
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_flavor import QuotaFlavor
 from scheduler_core.model.quotas.quota_group import QuotaGroup
@@ -48,14 +48,15 @@ class LiveCluster:
     """
 
     def __init__(
-        self, config: SchedulerConfiguration, now: float, rule: ResizeRule = ResizeRule.LARGEST_SUM
+        self, config: SchedulerConfiguration, now: float, rule: CurrentRule = ResizeRule.newest
     ) -> None:
         self.lock = threading.RLock()
         self.version = 0
         # Changes by kind: its plural name.
         self.changes: Counter[str] = Counter()
         self.view = ClusterView()
-        self.simulation = Simulation(config, now, rule)
+        self._rule = rule
+        self.simulation = Simulation(config, now, rule())
         self.quotas: dict[str, ElasticQuota] = {}
         self.finished: dict[str, FinishedPod] = {}
         self.jobs: dict[str, JobTimes] = {}
@@ -77,7 +78,7 @@ class LiveCluster:
             return
         with self.lock:
             self.changes.update(item.event.resource.plural for item in changes)
-            self.simulation.now = now
+            self.simulation.now, self.simulation.rule = now, self._rule()
             if self.version:
                 for change in changes:
                     self._apply(change, now)

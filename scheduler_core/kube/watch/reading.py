@@ -71,20 +71,28 @@ class ReadObject(msgspec.Struct):
         return text if isinstance(text, msgspec.Raw) else decode_deep(_change_decoder, text).object
 
 
+def _always_alike() -> bool:
+    return False
+
+
 class ObjectReader(msgspec.Struct, frozen=True):
     """Describes how the objects of a kind are read.
 
     Every object is decoded to `wire`, whose `metadata` has the fields of `Metadata`. `make` builds the typed
-    object, or raises ModelError.
+    object, or raises ModelError. `differs` is asked before each list and watch: whether `make` builds other
+    objects of the same JSON than it did before. It may ask the server, and raises ApiError.
     """
 
     wire: type[Any]
     make: Callable[[ReadObject], Any]
+    differs: Callable[[], bool] = _always_alike
 
 
-def plain_reader(parse: Callable[[msgspec.Raw], Any]) -> ObjectReader:
+def plain_reader(
+    parse: Callable[[msgspec.Raw], Any], differs: Callable[[], bool] = _always_alike
+) -> ObjectReader:
     """A reader that builds objects from their raw JSON."""
-    return ObjectReader(ObjectHead, lambda read_object: parse(read_object.raw()))
+    return ObjectReader(ObjectHead, lambda read_object: parse(read_object.raw()), differs)
 
 
 class Decoder:

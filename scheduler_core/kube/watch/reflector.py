@@ -154,6 +154,7 @@ class Reflector:
         reader = parse if isinstance(parse, ObjectReader) else plain_reader(parse)
         self.tracker = Tracker(resource, reader.make, sink, on_malformed)
         self._decoder = Decoder(reader.wire)
+        self._differs = reader.differs
         self._client = client
         self._sink = sink
         self._scope = {
@@ -222,6 +223,10 @@ class Reflector:
         try:
             if self.resource.versions:
                 self._resolve_version()
+            if self._differs():
+                # What is known was made in another way: every object is made anew.
+                self.tracker.forget_versions()
+                self._version = ""
             if self._verify:
                 self._check_rollback()
             if not self._version:

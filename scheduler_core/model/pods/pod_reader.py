@@ -7,7 +7,6 @@ spec. For such pods only metadata and status are read, and everything derived fr
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -21,7 +20,7 @@ from scheduler_core.model.kinds import PODS
 from scheduler_core.model.meta import ApiObject
 from scheduler_core.model.pods.limits import FEW_ENTRIES, MOST_LABELS, foreign_terms, kept_annotations
 from scheduler_core.model.pods.pod import Pod, PodStatusWire, parse_pod, preempted_for, without_terms
-from scheduler_core.model.pods.requests import ResizeRule
+from scheduler_core.model.pods.requests import CurrentRule, ResizeRule
 from scheduler_core.model.timestamps import epoch
 
 
@@ -68,17 +67,16 @@ class PodReader:
     Stores the pod and the hash of its spec per uid until `forget`, and one pod for each of the newest
     `templates` specs, fewer where they are large. Pods of a namespace that together name more values, or have
     more terms about pods of other namespaces, than are read (`KeptValues`) are like pods with too many terms.
-    `tell` gets each pod that is read in part, once. `rule` is that of the server's version; `parse` reads one
-    pod by it, as `parse_pod` does.
+    `tell` gets each pod that is read in part, once. `rule` is that of the server's version, and may change.
     """
 
     def __init__(
         self,
         templates: int = 1000,
         tell: Callable[[Pod], None] = lambda pod: None,
-        rule: ResizeRule = ResizeRule.LARGEST_SUM,
+        rule: CurrentRule = ResizeRule.newest,
     ) -> None:
-        self.parse: Callable[[bytes | msgspec.Raw], Pod] = partial(parse_pod, rule=rule)
+        self._rule = rule
         self._known: dict[str, _Template] = {}
         self._templates: dict[int, _Template] = {}
         self._most_templates = templates
@@ -90,6 +88,10 @@ class PodReader:
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def parse(self, raw: bytes | msgspec.Raw) -> Pod:
+        """One pod by the rule, and nothing remembered. Raises ModelError."""
+        return parse_pod(raw, self._rule())
 
     def read(self, raw: bytes | msgspec.Raw) -> Pod:
         """The same as `parse_pod`. Raises ModelError."""
@@ -105,9 +107,9 @@ class PodReader:
         if not uid:
             return self.parse(raw())
         spec, node = _without_node(bytes(wire.spec))
-        mark = hash(_without_token(spec))
+        mark, rule = hash(_without_token(spec)), self._rule()
         if wire.status.changes_requests:
-            mark = hash((mark, _held(wire.status)))
+            mark = hash((mark, _held(wire.status), rule))
         labels, annotations = wire.metadata.labels or {}, wire.metadata.annotations or {}
         if len(labels) > MOST_LABELS:
             mark = hash((mark, uid))
@@ -118,7 +120,7 @@ class PodReader:
             like = self._templates.get(mark)
         pod = _renewed(like, wire, node) if like is not None else None
         if pod is None or like is None:
-            pod = self._within_namespace(self.parse(raw()), mark)
+            pod = self._within_namespace(parse_pod(raw(), rule), mark)
             like = self._remember(mark, pod, spec)
         else:
             if pod.values > MANY_VALUES or _foreign(pod):

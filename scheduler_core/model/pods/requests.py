@@ -7,7 +7,7 @@ the larger of both is taken; pod-level requests replace the sum per resource; ov
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -48,6 +48,15 @@ class ResizeRule(Enum):
     def of(cls, version: tuple[int, int] | None) -> ResizeRule:
         """The rule of a server of a major and minor version; the newest for one that is not known."""
         return cls.SUM_OF_LARGEST if version is not None and version < (1, 37) else cls.LARGEST_SUM
+
+    @classmethod
+    def newest(cls) -> ResizeRule:
+        """The rule where no server has told its version."""
+        return cls.of(None)
+
+
+# What resized pods count for now: the server may be upgraded while a program runs.
+CurrentRule = Callable[[], ResizeRule]
 
 
 class ResourcesWire(msgspec.Struct, frozen=True, rename="camel"):

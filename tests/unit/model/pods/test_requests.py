@@ -190,11 +190,14 @@ def test_resizes_count_as_in_the_version_of_the_server(
     status = {"containerStatuses": [status for _, status in containers], **told}
     wires = convert(spec, PodResourcesWire), convert(status, ResizeStatusWire)
     raw = {"metadata": {"name": "p", "uid": "u"}, "spec": spec, "status": status}
+    followed: list[ResizeRule] = []
+    reader = PodReader(rule=lambda: followed[-1])
     for rule, cpu in ((ResizeRule.LARGEST_SUM, newest), (ResizeRule.SUM_OF_LARGEST, older)):
+        followed.append(rule)
         assert effective_requests(*wires, rule=rule) == {"cpu": cpu}
         assert nonzero_requests(*wires, {"cpu": cpu}, rule)[0] == cpu
         assert parse_pod(raw, rule).requests == {"cpu": cpu}
-        assert PodReader(rule=rule).read(msgspec.json.encode(raw)).requests == {"cpu": cpu}
+        assert reader.read(msgspec.json.encode(raw)).requests == {"cpu": cpu}
         assert parse_pod_use(raw, rule).usage == {"cpu": cpu, "pods": 1}
 
 

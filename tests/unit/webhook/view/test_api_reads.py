@@ -251,10 +251,10 @@ def test_pods_that_are_resized_count_as_in_the_version_of_the_server(rule: Resiz
     ]
     made["status"] = {"phase": "Running", "containerStatuses": told}
     client = FakeClient(pods=[made]).client
-    reads = ClientReads(client, rule=rule)
+    reads = ClientReads(client, rule=lambda: rule)
     assert reads.requested("a") == {"cpu": cpu, "pods": 1}
     assert [member.usage["cpu"] for member in reads.members(GroupRef("PodGroup", "a", "g"))] == [cpu]
-    assert [pod.usage["cpu"] for pod in LedgerClient(client, rule=rule).pods("a")[1]] == [cpu]
+    assert [pod.usage["cpu"] for pod in LedgerClient(client, rule=lambda: rule).pods("a")[1]] == [cpu]
 
 
 def test_kinds_that_are_not_served_have_no_objects() -> None:
