@@ -9,6 +9,7 @@ import msgspec
 
 from kubectl_plugin.cli.errors import CommandFailed
 from kubectl_plugin.cluster.diagnostics import Diagnostics
+from kubectl_plugin.cluster.pods import pod_parser
 from kubectl_plugin.cluster.reading import (
     ListClient,
     ListScope,
@@ -29,7 +30,7 @@ from scheduler_core.model.kinds import (
 )
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL, SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.node import parse_node
-from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs.group_members import MemberPlacement, in_rank_order, placed_members
 from scheduler_core.state.topology import TopologySettings
@@ -180,6 +181,7 @@ def _read_members(
             _may_not_list(view, kind_name(resource), diagnostics)
         for gang in parsed(listed or (), parse, diagnostics.unreadable):
             state.put_gang(gang)
+    parse_pod = pod_parser(client)
     for raw in list_raw(client, PODS, ListScope("" if whole else namespace)):
         for pod in parsed([raw], parse_pod, diagnostics.unreadable):
             state.put_pod(pod)

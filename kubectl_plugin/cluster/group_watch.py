@@ -8,7 +8,8 @@ from typing import Any, Final
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.group_status import GroupStatus, status_of
 from kubectl_plugin.cluster.group_view import GroupView, selects
-from kubectl_plugin.cluster.reading import ListScope, is_listed
+from kubectl_plugin.cluster.pods import pod_reader
+from kubectl_plugin.cluster.reading import ListScope, is_listed, kind_name
 from kubectl_plugin.cluster.reflectors import FeedEvent, Reflectors
 from kubectl_plugin.cluster.session import CommandSession
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
@@ -21,7 +22,7 @@ from scheduler_core.model.kinds import (
     Resource,
 )
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL
-from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.reservation_ledger import (
     ELASTIC_NAME,
     ReservationLedger,
@@ -33,7 +34,6 @@ _FEEDS: Final[tuple[tuple[Resource, Callable[[Any], Any], str], ...]] = (
     *((resource, parse, "") for resource, parse in POD_GROUP_KINDS),
     (CONFIG_MAPS, parse_config_map, SAKKARA_GROUP_LABEL),
     (RESERVATION_LEDGERS, parse_reservation_ledger, ""),
-    (PODS, parse_pod, ""),
 )
 
 
@@ -103,8 +103,9 @@ def watch_groups(
     reflectors = Reflectors(session.client, diagnostics.note)
     for resource, parse, labels in _FEEDS:
         scope = ListScope(session.scope, labels=labels)
-        if resource == PODS or is_listed(session.client, resource, scope):
+        if is_listed(session.client, resource, scope):
             reflectors.start(f"{resource.plural}.{resource.group}", resource, parse, scope)
+    reflectors.start(kind_name(PODS), PODS, pod_reader(session.client), ListScope(session.scope))
     try:
         for batch in reflectors.batches():
             show(watched.apply(batch))

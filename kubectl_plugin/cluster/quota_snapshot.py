@@ -10,6 +10,7 @@ import msgspec
 
 from kubectl_plugin.cluster.cluster_view import ClusterView
 from kubectl_plugin.cluster.node_flavors import node_flavors
+from kubectl_plugin.cluster.pods import pod_parser
 from kubectl_plugin.cluster.quota_rows import QuotaRow
 from kubectl_plugin.cluster.reading import (
     UNFINISHED,
@@ -34,7 +35,6 @@ from scheduler_core.model.kinds import (
     Resource,
 )
 from scheduler_core.model.names import QUOTA_ENFORCED, QUOTA_NO_PLUGIN
-from scheduler_core.model.pods.pod import parse_pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.quotas.quota_group import parse_quota_group
 from scheduler_core.model.quotas.reservation_ledger import parse_reservation_ledger
@@ -163,7 +163,7 @@ def take_snapshot(
     view.unread = _unread(groups=groups is not None or not whole, flavors=flavors is not None)
     if wide and QUOTA_GROUPS.plural in view.hidden():
         note(UNKNOWN_SHARE)
-    for pod in parsed(pods, parse_pod, on_malformed):
+    for pod in parsed(pods, pod_parser(client), on_malformed):
         view.put_pod(pod)
     for native in parsed(natives or (), parse_resource_quota, on_malformed):
         view.put_native(native)

@@ -9,6 +9,7 @@ import msgspec
 from kubectl_plugin.cluster.cluster_view import ClusterView
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.node_flavors import node_flavors
+from kubectl_plugin.cluster.pods import pod_parser
 from kubectl_plugin.cluster.reading import (
     UNFINISHED,
     ListClient,
@@ -21,7 +22,7 @@ from kubectl_plugin.inspection.owners import read_parents
 from scheduler_core.answers.usage import UNKNOWN, ChargedPod, QuotaUse, owner_of, quota_uses, user_of
 from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
-from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 
 UNKNOWN_LENDERS: Final = (
@@ -54,8 +55,9 @@ def read_usage(client: ListClient, namespace: str, diagnostics: Diagnostics, *, 
         view.put_quota(quota)
     view.node_flavors = node_flavors(client, view.ledger.quotas(), diagnostics.note) or {}
     found: list[tuple[Pod, msgspec.Raw]] = []
+    parse = pod_parser(client)
     for raw in listed[1]:
-        for pod in parsed([raw], parse_pod, diagnostics.unreadable):
+        for pod in parsed([raw], parse, diagnostics.unreadable):
             view.put_pod(pod)
             if pod.counts and namespace in ("", pod.namespace):
                 found.append((pod, raw))

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from kubectl_plugin.cluster.cluster_view import ClusterView
+from kubectl_plugin.cluster.pods import pod_reader
 from kubectl_plugin.cluster.quota_rows import QuotaRow
 from kubectl_plugin.cluster.quota_snapshot import ObjectSelection, QuotaSnapshot
 from kubectl_plugin.cluster.reading import UNFINISHED, ListScope, is_listed
@@ -23,7 +24,7 @@ from scheduler_core.model.kinds import (
     RESOURCE_QUOTAS,
     Resource,
 )
-from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.quotas.quota_group import QuotaGroup, parse_quota_group
 from scheduler_core.model.quotas.reservation_ledger import ReservationLedger, parse_reservation_ledger
@@ -147,7 +148,7 @@ def changed_rows(
     reflectors.start("quotas", ELASTIC_QUOTAS, parse_elastic_quota, around)
     reflectors.start("chosen", ELASTIC_QUOTAS, parse_elastic_quota, scope_of(selection))
     pods = msgspec.structs.replace(around, fields=UNFINISHED)
-    reflectors.start("pods", PODS, parse_pod, pods)
+    reflectors.start("pods", PODS, pod_reader(client), pods)
     if snapshot.whole and is_listed(client, QUOTA_GROUPS, ListScope()):
         reflectors.start("trees", QUOTA_GROUPS, parse_quota_group, ListScope())
     if snapshot.natives:

@@ -86,9 +86,9 @@ def gather(client: ListClient, diagnostics: Diagnostics) -> QuotaLedger:
     from kubectl_plugin.cluster.cluster_view import ClusterView
     from kubectl_plugin.cluster.group_tree import quota_groups
     from kubectl_plugin.cluster.node_flavors import node_flavors
+    from kubectl_plugin.cluster.pods import pod_parser
     from kubectl_plugin.cluster.reading import UNFINISHED, ListScope, list_raw, parsed
     from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
-    from scheduler_core.model.pods.pod import parse_pod
     from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 
     view = ClusterView()
@@ -99,9 +99,8 @@ def gather(client: ListClient, diagnostics: Diagnostics) -> QuotaLedger:
         view.put_quota(quota)
     view.node_flavors = node_flavors(client, view.limits(), diagnostics.note) or {}
     if quotas:
-        for pod in parsed(
-            list_raw(client, PODS, ListScope(fields=UNFINISHED)), parse_pod, diagnostics.unreadable
-        ):
+        pods = list_raw(client, PODS, ListScope(fields=UNFINISHED))
+        for pod in parsed(pods, pod_parser(client), diagnostics.unreadable):
             view.put_pod(pod)
     return view.ledger
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from kubectl_plugin.cluster.cluster_view import ClusterView
+from kubectl_plugin.cluster.pods import pod_reader
 from kubectl_plugin.cluster.reading import UNFINISHED, ListScope
 from kubectl_plugin.cluster.reflectors import FeedEvent, Reflectors
 from kubectl_plugin.inspection.loans import LoanRow, balances, loan_rows
 from scheduler_core.kube.client import Client
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
-from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
 
 
@@ -61,7 +62,7 @@ def changed_loans(client: Client, namespace: str, note: Callable[[str], None]) -
         # A reflector would ask again without end where the user may not list.
         client.get_page(resource, "", limit=1)
     reflectors.start("quotas", ELASTIC_QUOTAS, parse_elastic_quota, ListScope())
-    reflectors.start("pods", PODS, parse_pod, ListScope(fields=UNFINISHED))
+    reflectors.start("pods", PODS, pod_reader(client), ListScope(fields=UNFINISHED))
     try:
         for batch in reflectors.batches():
             yield watched.apply(batch)

@@ -82,7 +82,7 @@ class Draft:
         for pod in self.base.state.pods.values():
             if ("Pod", pod.namespace, pod.name) not in drafted:
                 yield pod
-        yield from (parse_pod(obj) for obj in drafted.values() if obj is not None)
+        yield from (parse_pod(obj, self.base.rule) for obj in drafted.values() if obj is not None)
 
     def pods_on(self, node: str) -> list[Object]:
         """Copies of the pods on a node that have not ended."""

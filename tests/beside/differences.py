@@ -266,7 +266,7 @@ ROWS: Final = (
         REQUESTS,
         "while containers are resized, ResourceQuotas of the sandbox count the largest of three sums: asked "
         "for, allocated, actuated",
-        "the sandbox is of 1.37; scheduler and webhook follow the version of their server",
+        "the sandbox is of 1.37; all programs follow the version of their server",
         "tests/unit/model/pods/test_requests.py",
         since="up to 1.36",
         key="resizes-count-the-largest-sum",

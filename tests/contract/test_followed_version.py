@@ -18,40 +18,25 @@ from scheduler_core.kube.errors import Unreachable
 from scheduler_core.kube.watch import reflector
 from scheduler_core.kube.watch.reading import plain_reader
 from scheduler_core.kube.watch.reflector import Reflector, ReflectorOptions
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
+from scheduler_core.model.kinds import PODS
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.model.writes import Create, Patch
-from tests.support.builders import make_pod
 from tests.support.clusters.sandbox_server import SandboxServer
 from tests.support.eventually import eventually
 from tests.support.faults.ground import install_crds
+from tests.support.resized_pods import MOVED, put, quota, resized_pod
 from tests.support.watched import QUICK, Mirror, Watched, client_of, parse
 
 # A watch ends after a second, as it does after minutes in production.
 BRIEF = partial(ReflectorOptions, backoff=0.02, backoff_cap=0.1, watch_min=1, watch_max=1, brief=0.05)
 WAIT = 30.0
-# The sum of what is largest for each container, and the largest sum.
+# What a pod counts for, two of whose CPUs move from one container to the other.
 CPU_OF = {"36": 6000, "37": 4000}
 
 
-def resized(client: Client) -> None:
-    """A pod under a quota, two of whose CPUs move from one container to the other."""
-    pod = make_pod("default/p").on("n").dict()
-    asked = {"x": ("1", "3"), "y": ("3", "1")}
-    pod["spec"]["containers"] = [
-        {"name": name, "image": "i", "resources": {"requests": {"cpu": now}}}
-        for name, (now, _) in asked.items()
-    ]
-    told = [
-        {"name": name, "allocatedResources": {"cpu": had}, "resources": {"requests": {"cpu": had}}}
-        for name, (_, had) in asked.items()
-    ]
-    client.create(Create(PODS, "default", {"metadata": {"name": "p"}, "spec": pod["spec"]}))
-    status = {"status": {"phase": "Running", "containerStatuses": told}}
-    client.patch(Patch(PODS, "default", "p", status, subresource="status"))
-    spec = {"min": {"cpu": "8"}, "max": {"cpu": "8"}}
-    head = {"apiVersion": ELASTIC_QUOTAS.api_version, "kind": ELASTIC_QUOTAS.kind}
-    client.create(Create(ELASTIC_QUOTAS, "default", {**head, "metadata": {"name": "quota"}, "spec": spec}))
+def written(client: Client) -> None:
+    """A resized pod under a quota."""
+    for obj in (resized_pod("default/p", MOVED), quota()):
+        put(client, obj)
 
 
 def _cpu(used: ResourceList) -> int:
@@ -109,7 +94,7 @@ def test_pods_count_anew_when_the_server_is_of_another_version(
     with SandboxServer() as server:
         client = connect(Overrides(kubeconfig=str(server.kubeconfig)))[0]
         install_crds(server)
-        resized(client)
+        written(client)
         with program(client) as charged:  # type: ignore[attr-defined]
             eventually(lambda: charged() == CPU_OF[before], WAIT)
             VERSION["minor"] = later

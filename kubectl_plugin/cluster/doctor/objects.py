@@ -47,7 +47,7 @@ from scheduler_core.model.names import (
     GROUP_NAME_ANNOTATION,
     SAKKARA_GROUP_LABEL,
 )
-from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.use import use_of
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.quotas.reservation_ledger import parse_reservation_ledger
@@ -97,7 +97,7 @@ def check_quota_use(reads: Reads) -> CheckResult:
     """`status.used` of ElasticQuotas is the sum of their pods."""
     quotas = reads.parsed(ELASTIC_QUOTAS, parse_elastic_quota)
     flavors = node_flavors(reads.client, quotas, lambda text: None) or {}
-    findings = check_elastic_use(quotas, reads.parsed(PODS, parse_pod), flavors) if quotas else []
+    findings = check_elastic_use(quotas, reads.pods(), flavors) if quotas else []
     summary = f"status.used of {counted(len(quotas), 'ElasticQuota')} is the sum of the pods"
     return CheckResult("quota-use", tuple(findings), summary)
 
@@ -105,7 +105,7 @@ def check_quota_use(reads: Reads) -> CheckResult:
 def check_resource_quota_use(reads: Reads) -> CheckResult:
     """`status.used` of ResourceQuotas is the sum of their pods."""
     natives = reads.parsed(RESOURCE_QUOTAS, parse_resource_quota)
-    findings = check_native_use(natives, reads.parsed(PODS, parse_pod), time.time()) if natives else []
+    findings = check_native_use(natives, reads.pods(), time.time()) if natives else []
     told = sum(is_computed(native) for native in natives)
     summary = f"status.used of {counted(told, 'ResourceQuota')} is the sum of the pods"
     if told < len(natives):
@@ -140,7 +140,7 @@ def check_reservations(reads: Reads) -> CheckResult:
     stored = reads.raw(RESERVATION_LEDGERS)
     ledgers = reads.parsed(RESERVATION_LEDGERS, parse_reservation_ledger)
     ages = {identity_of(raw).key: age_of_write(raw, time.time()) for raw in stored}
-    pods = [use_of(pod) for pod in reads.parsed(PODS, parse_pod)] if ledgers else []
+    pods = [use_of(pod) for pod in reads.pods()] if ledgers else []
     groups = reads.parsed(POD_GROUPS, parse_pod_group) if ledgers else []
     found = [
         check_ledger(
@@ -233,7 +233,7 @@ def check_passed_by(reads: Reads) -> CheckResult:
     fields = f"spec.schedulerName={DEFAULT_SCHEDULER},{UNFINISHED}"
     pods = [
         pod
-        for pod in reads.parsed(PODS, parse_pod, fields=fields)
+        for pod in reads.pods(fields=fields)
         if pod.scheduler_name == DEFAULT_SCHEDULER
         and not pod.finished
         and not is_settled(pod.annotations, terminating=pod.terminating)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from kubectl_plugin.cli.errors import CommandFailed
+from kubectl_plugin.cluster.pods import pod_parser
 from kubectl_plugin.cluster.reading import ListScope, kind_name, list_raw
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import Forbidden, NotFound
-from scheduler_core.model.kinds import NAMESPACES, Resource
+from scheduler_core.model.kinds import NAMESPACES, PODS, Resource
 from scheduler_core.model.meta import identity_of
 from scheduler_core.model.names import EXEMPT_LABEL, EXEMPT_NAMESPACES
+from scheduler_core.model.pods.pod import Pod
 
 T = TypeVar("T")
 
@@ -90,6 +93,14 @@ class Reads:
                 except ModelError as error:
                     self.unreadable[str(error)] = None
         return self._parsed[key]
+
+    @cached_property
+    def _parse_pod(self) -> Callable[[Any], Pod]:
+        return pod_parser(self.client)
+
+    def pods(self, *, fields: str = "") -> list[Pod]:
+        """The parsed pods. Raises as `raw`."""
+        return self.parsed(PODS, self._parse_pod, fields=fields)
 
     def exempt_namespaces(self) -> set[str]:
         """The namespaces in which Muster does nothing; those with the label only if they may be listed."""

@@ -15,6 +15,7 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model import names
 from scheduler_core.model.groups.gang import RESOURCES, Gang
 from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.quantity import format_resource, parse_resource
 from scheduler_core.simulate.kinds import full_name
 from scheduler_core.simulate.world import Simulation
@@ -82,17 +83,22 @@ def fewer_members(prover: Prover, gang: Gang, examined: Examination) -> TriedFix
     return proven(prover, fix, changes)
 
 
-def with_requests(objects: Sequence[Object], resource: str, cut: int) -> Changes | None:
+def with_requests(
+    objects: Sequence[Object], resource: str, cut: int, rule: ResizeRule = ResizeRule.LARGEST_SUM
+) -> Changes | None:
     """The pods with `cut` less of a resource each, taken from the container that requests most.
 
-    None where that does not lower what the pod requests, as for a pod whose init containers ask for more.
+    `rule` is that of the cluster. None where that does not lower what the pod requests, as for a pod whose
+    init containers ask for more.
     """
     changed = []
     for obj in objects:
         twin = copy.deepcopy(obj)
         try:
-            before = parse_pod(twin).requests.get(resource, 0)
-            if not _cut(twin, resource, cut) or parse_pod(twin).requests.get(resource, 0) != before - cut:
+            before = parse_pod(twin, rule).requests.get(resource, 0)
+            if not _cut(twin, resource, cut):
+                return None
+            if parse_pod(twin, rule).requests.get(resource, 0) != before - cut:
                 return None
         except ModelError:
             return None
@@ -140,11 +146,11 @@ def less_per_member(
         least_own = -(-guess // step)
 
         def starts(steps: int, *, resource: str = resource, step: int = step) -> bool:
-            changes = with_requests(objects, resource, steps * step)
+            changes = with_requests(objects, resource, steps * step, base.rule)
             return changes is not None and prover.starts(changes)
 
         steps = least(0, most, min(max(least_own, 1), most), starts)
-        changes = with_requests(objects, resource, steps * step) if steps is not None else None
+        changes = with_requests(objects, resource, steps * step, base.rule) if steps is not None else None
         if steps is None or changes is None:
             continue
         then = own - steps * step

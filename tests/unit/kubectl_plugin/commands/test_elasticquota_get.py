@@ -51,13 +51,16 @@ def test_the_table_has_a_row_per_quota_and_resource(teams: Api, eq: Command) -> 
     assert (done.code, done.err) == (0, "")
 
 
-def test_all_quotas_cost_four_lists_and_finished_pods_are_not_sent(teams: Api, eq: Command) -> None:
+def test_all_quotas_cost_four_lists_and_the_version_and_finished_pods_are_not_sent(
+    teams: Api, eq: Command
+) -> None:
     eq("get", "-A")
     assert [path for path, _ in teams.requests] == [
         "/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas",
         "/api/v1/pods",
         "/api/v1/resourcequotas",
         "/apis/muster.dev/v1alpha1/quotagroups",
+        "/version",
     ]
     assert teams.requests[1][1]["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
 
