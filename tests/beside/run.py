@@ -31,7 +31,7 @@ from tests.beside.packages.meant import meant as meant_in_packages
 from tests.beside.rig.generate import world
 from tests.beside.rig.groups import group_scenario, group_world, lowest, play_group
 from tests.beside.rig.meant import meant
-from tests.beside.rig.outcome import Finding
+from tests.beside.rig.outcome import UNDECIDED, Finding
 from tests.beside.rig.play import Step, play
 from tests.beside.rig.real import Real
 from tests.beside.rig.scenario import objects_of, scenario_text
@@ -119,11 +119,13 @@ def _told(step: Step, finding: Finding) -> str:
 
 
 def _keep(real: Real, step: Step, finding: Finding, minor: str, given: argparse.Namespace) -> None:
-    """Write the step as a scenario, made small if that is asked for."""
-    if given.shrink:
+    """Write the step as a scenario, made small if that is asked for and does not take a minute a try."""
+    undecided = finding.kind.endswith(UNDECIDED)
+    if given.shrink and not undecided:
         step = shrunk(real, step, finding.kind, lambda s, f: not meant(s, f, minor))
         finding = next(found for found in step.findings if found.kind == finding.kind)
-    text = scenario_text(objects_of(step), step.pod, step.theirs, str(finding), minor)
+    theirs = None if finding.kind == UNDECIDED else step.theirs
+    text = scenario_text(objects_of(step), step.pod, theirs, str(finding), minor)
     _write(given.out, f"{step.world} {step.pod['metadata']['name']} {finding.kind}", text)
 
 

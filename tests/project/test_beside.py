@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from scheduler_core.model.kinds import NATIVE_POD_GROUPS, NODES, PODS
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.simulate import load_scenarios, run_scenario
 from tests.beside.packages import claims
 from tests.beside.packages.difference import Difference
 from tests.beside.packages.meant import meant as meant_in_packages
-from tests.beside.rig import ours
+from tests.beside.rig import ours, real
 from tests.beside.rig.groups import GroupStep, group_scenario, group_world
 from tests.beside.rig.meant import meant
-from tests.beside.rig.outcome import Outcome, counted, differences
-from tests.beside.rig.play import Step
-from tests.beside.rig.real import State
-from tests.beside.rig.scenario import plain_objects
+from tests.beside.rig.outcome import Outcome, Undecided, counted, differences
+from tests.beside.rig.play import Step, play
+from tests.beside.rig.real import Real, Scheduling, State
+from tests.beside.rig.scenario import objects_of, plain_objects, scenario_text
 from tests.beside.rig.scheduler_log import told
+from tests.beside.rig.world import World
 
 AT = "I1130 06:40:16.1 7 schedule_one.go:984]"
 LOG = [
@@ -413,3 +418,68 @@ def test_scores_are_meant_where_theirs_are_those_without_requests_of_the_pod_lev
     decided = ours.decide(state, stored, 0.0)
     (finding,) = (one for one in differences(theirs, decided) if one.kind == "scores of NodeResourcesFit")
     assert meant(Step("world", {}, stored, state, theirs, decided, (finding,)), finding) == key
+
+
+class Hanging:
+    """A control plane with one node, whose kube-scheduler decides nothing about the pod `hangs`."""
+
+    rule = ResizeRule.LARGEST_SUM
+
+    def __init__(self) -> None:
+        self.removed: list[str] = []
+
+    def clear(self) -> None:
+        """It has nothing."""
+
+    def state(self) -> State:
+        return state_of([a_node("n", "4")])
+
+    def offer(self, pod: dict[str, Any]) -> bytes:
+        return msgspec.json.encode(pod)
+
+    def remove(self, pod: dict[str, Any]) -> None:
+        self.removed.append(pod["metadata"]["name"])
+
+    def patch_status(self, pod: dict[str, Any], status: dict[str, Any]) -> None:
+        """Nobody looks."""
+
+    @contextmanager
+    def scheduling(self) -> Iterator[Hanging]:
+        yield self
+
+    def decision(self, key: str) -> Outcome:
+        if key == "t/hangs":
+            raise Undecided("nothing is decided about t/hangs within 60 s")
+        return ours.decide(self.state(), msgspec.json.encode(a_pod(key)), 0.0)
+
+
+def test_a_scheduler_that_decides_nothing_is_a_finding_of_its_step_and_the_next_pod_comes() -> None:
+    plane = Hanging()
+    played = play(
+        cast(Real, plane),
+        World("world", (), tuple({"kind": "Pod", **a_pod(name)} for name in ("hangs", "next"))),
+    )
+    assert [[str(finding) for finding in step.findings] for step in played.steps] == [
+        ["undecided: nothing is decided about t/hangs within 60 s beside runs on n"],
+        [],
+    ]
+    assert plane.removed == ["hangs"]
+    hung = played.steps[0]
+    (scenario,) = load_scenarios(scenario_text(objects_of(hung), hung.pod, None, "undecided", "1.37"))
+    assert scenario.steps[0].expect == {}
+
+
+def test_a_scheduler_has_a_time_for_each_decision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(real, "DECISION_SECONDS", 0.0)
+
+    class Waiting:
+        def pod(self, key: str) -> dict[str, Any]:
+            return {"spec": {}, "status": {}}
+
+    log = tmp_path / "log"
+    log.write_text("last words")
+    scheduling = Scheduling(cast(Real, Waiting()), log, lambda: None)
+    with pytest.raises(Undecided, match="nothing is decided about t/p within 0 s"):
+        scheduling.decision("t/p")
+    with pytest.raises(Undecided, match="kube-scheduler ended with 2: last words"):
+        Scheduling(cast(Real, Waiting()), log, lambda: 2).decision("t/p")

@@ -17,12 +17,11 @@ from scheduler_core.model.kinds import NATIVE_POD_GROUPS, PODS
 from scheduler_core.model.writes import Create
 from scheduler_core.simulate import Simulation
 from tests.beside.rig import ours
-from tests.beside.rig.outcome import Finding
-from tests.beside.rig.real import DECISION_SECONDS, Real, State, refusal
+from tests.beside.rig.outcome import UNDECIDED, Finding, Undecided
+from tests.beside.rig.real import Real, State, in_time, refusal
 from tests.beside.rig.scenario import document, plain_objects
 from tests.beside.rig.shapes import ZONE, Shapes
 from tests.beside.rig.world import Raw, named
-from tests.support.eventually import eventually
 
 _NAMESPACE: Final = "t"
 _GROUP: Final = "g"
@@ -47,11 +46,14 @@ class GroupWorld:
 
 @dataclass(frozen=True, slots=True)
 class GroupStep:
-    """A world that was played: its objects before the decision, and what differs."""
+    """A world that was played: its objects before the decision, and what differs.
+
+    `theirs`: how many members start; None where kube-scheduler decides nothing.
+    """
 
     world: str
     state: State
-    theirs: int
+    theirs: int | None
     findings: tuple[Finding, ...]
 
 
@@ -121,6 +123,9 @@ def play_group(real: Real, world: GroupWorld) -> GroupStep | str:
             state = real.state()
             state[served] = [real.client.create(Create(NATIVE_POD_GROUPS, _NAMESPACE, group))]
             theirs = _started(real, world)
+    except Undecided as error:
+        finding = Finding(UNDECIDED, str(error), f"{_ours(state, real)} members start")
+        return GroupStep(world.name, state, None, (finding,))
     except Invalid as error:
         return f"{world.name}: {error}"
     finally:
@@ -131,11 +136,11 @@ def play_group(real: Real, world: GroupWorld) -> GroupStep | str:
 
 
 def _started(real: Real, world: GroupWorld) -> int:
-    """How many members run, once all of them and the pod behind them are decided."""
+    """How many members run, once all of them and the pod behind them are decided. Raises Undecided."""
     real.offer(world.last)
-    eventually(lambda: _decided(real.pod(named(world.last))), DECISION_SECONDS, interval=0.01)
+    in_time(lambda: _decided(real.pod(named(world.last))))
     if len(world.members) >= _minimum(world.group):
-        eventually(lambda: all(map(_decided, _pods(real, world))), DECISION_SECONDS, interval=0.02)
+        in_time(lambda: all(map(_decided, _pods(real, world))))
     return sum(bool(pod["spec"].get("nodeName")) for pod in _pods(real, world))
 
 
@@ -149,7 +154,10 @@ def _pods(real: Real, world: GroupWorld) -> Iterator[dict[str, Any]]:
 
 
 def _decided(pod: dict[str, Any]) -> bool:
-    return bool(pod["spec"].get("nodeName")) or refusal(pod) is not None
+    """Whether it is; a LookupError says of whom nothing is decided."""
+    if not pod["spec"].get("nodeName") and refusal(pod) is None:
+        raise LookupError(f"nothing is decided about {named(pod)}")
+    return True
 
 
 def _ours(state: State, real: Real) -> int:
@@ -166,8 +174,10 @@ def group_scenario(step: GroupStep, minor: str) -> str:
     found = plain_objects(step.state)
     coming = [obj for obj in found if obj["kind"] == "PodGroup" or _is_member(obj)]
     members = [named(obj) for obj in coming if obj["kind"] == "Pod"]
-    title = f"{step.theirs} of {len(members)} members start"
-    expect = {"boundAny": {"from": members, "count": step.theirs}, "evicted": []}
+    title, expect = f"nothing is decided about {len(members)} members", {}
+    if step.theirs is not None:
+        title = f"{step.theirs} of {len(members)} members start"
+        expect = {"boundAny": {"from": members, "count": step.theirs}, "evicted": []}
     return document(title, [obj for obj in found if obj not in coming], coming, expect, minor)
 
 

@@ -35,6 +35,14 @@ class Outcome:
     message: str = ""
 
 
+# The kind of a finding about a scheduler that decides nothing.
+UNDECIDED: Final = "undecided"
+
+
+class Undecided(Exception):
+    """A scheduler decides nothing in its time, or has ended; the message says about what, or with what."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that differs: its kind (`verdict`, `scores of NAME`, ...), theirs and ours."""
@@ -65,21 +73,22 @@ def _counts(text: str) -> dict[str, int]:
 def differences(theirs: Outcome, ours: Outcome) -> list[Finding]:
     """All that differs between two decisions about one pod."""
     if bool(theirs.node) != bool(ours.node):
-        return [Finding("verdict", _verdict(theirs), _verdict(ours))]
+        return [Finding("verdict", verdict(theirs), verdict(ours))]
     return _of_placed(theirs, ours) if theirs.node else _of_waiting(theirs, ours)
 
 
 def same_decision(scored: Outcome, decided: Outcome) -> list[Finding]:
     """What differs, where only the first tells feasible nodes and scores: any of its best nodes is right."""
     if bool(scored.node) != bool(decided.node):
-        return [Finding("verdict", _verdict(scored), _verdict(decided))]
+        return [Finding("verdict", verdict(scored), verdict(decided))]
     if not decided.node:
         return _of_waiting(scored, decided)
     best = _best(scored)
     return [] if decided.node in best else [Finding("node", _names(best), decided.node)]
 
 
-def _verdict(outcome: Outcome) -> str:
+def verdict(outcome: Outcome) -> str:
+    """Where the pod runs, or why it waits."""
     if outcome.node:
         return f"runs on {outcome.node}"
     return f"waits ({outcome.message})"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from scheduler_core.kube.errors import Invalid
 from scheduler_core.model.pods.requests import ResizeRule
 from tests.beside.rig import ours
-from tests.beside.rig.outcome import Finding, Outcome, differences
-from tests.beside.rig.process import NAME, Process, compared, muster, offered
+from tests.beside.rig.outcome import UNDECIDED, Finding, Outcome, Undecided, differences, verdict
+from tests.beside.rig.process import NAME, PROCESS, Process, compared, muster, offered
 from tests.beside.rig.real import Real, Scheduling, State
 from tests.beside.rig.world import Raw, World, named
 
@@ -19,6 +19,7 @@ from tests.beside.rig.world import Raw, World, named
 class Step:
     """One pod, as it was written and as the server stored it, the objects before it came, both decisions.
 
+    Where theirs decides nothing, that is a finding, and the pod goes as one that waits.
     `rule`: what resized pods count for on that server.
     """
 
@@ -71,18 +72,27 @@ def _by_process(real: Real, process: Process, pod: Raw) -> tuple[Finding, ...]:
         return ()
     state, before = real.state(), real.ending()
     stored = real.offer(offered(pod))
-    decided = process.decision(pod, before)
-    real.remove(pod)
     as_default = stored.replace(NAME.encode(), b"default-scheduler")
-    return compared(ours.decide(state, as_default, time.time(), real.rule), decided)
+    simulated = ours.decide(state, as_default, time.time(), real.rule)
+    try:
+        decided = process.decision(pod, before)
+    except Undecided as error:
+        return (Finding(f"{PROCESS}{UNDECIDED}", verdict(simulated), str(error)),)
+    finally:
+        real.remove(pod)
+    return compared(simulated, decided)
 
 
 def _step(real: Real, scheduling: Scheduling, world: str, pod: Raw, others: tuple[Finding, ...]) -> Step:
     state = real.state()
     stored = real.offer(pod)
-    theirs = scheduling.decision(named(pod))
     decided = ours.decide(state, stored, time.time(), real.rule)
-    found = (*others, *differences(theirs, decided))
+    try:
+        theirs = scheduling.decision(named(pod))
+        found = (*others, *differences(theirs, decided))
+    except Undecided as error:
+        theirs = Outcome(message=str(error))
+        found = (*others, Finding(UNDECIDED, str(error), verdict(decided)))
     return Step(world, pod, stored, state, theirs, decided, found, real.rule)
 
 

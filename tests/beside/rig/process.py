@@ -12,10 +12,9 @@ from typing import Any, Final
 import yaml
 
 from sandbox.real.control_plane import end_process
-from tests.beside.rig.outcome import Finding, Outcome, counted, same_decision
-from tests.beside.rig.real import DECISION_SECONDS, Real, refusal
+from tests.beside.rig.outcome import Finding, Outcome, Undecided, counted, same_decision
+from tests.beside.rig.real import Real, in_time, refusal
 from tests.beside.rig.world import Raw, named
-from tests.support.eventually import eventually
 
 _PREEMPTING: Final = re.compile(r"preempting (\d+) pods")
 NAME: Final = "muster-beside"
@@ -31,8 +30,11 @@ class Process:
         self._process = process
 
     def decision(self, pod: Raw, before: frozenset[str]) -> Outcome:
-        """What it decides about a pod that is offered to it. `before`: the pods that were ending already."""
-        found = eventually(lambda: self._decided(named(pod)), DECISION_SECONDS, interval=0.01)
+        """What it decides about a pod that is offered to it. `before`: the pods that were ending already.
+
+        Raises Undecided.
+        """
+        found = in_time(lambda: self._decided(named(pod)))
         node = found["spec"].get("nodeName", "")
         if node:
             return Outcome(node=node)
@@ -44,12 +46,12 @@ class Process:
 
     def _victims(self, before: frozenset[str], count: int) -> frozenset[str]:
         """The pods that it evicts. It says so first."""
-        eventually(lambda: len(self._real.ending() - before) >= count, DECISION_SECONDS, interval=0.01)
+        in_time(lambda: len(self._real.ending() - before) >= count)
         return self._real.ending() - before
 
     def _decided(self, key: str) -> dict[str, Any]:
-        code = self._process.poll()
-        assert code is None, f"muster-scheduler ended with {code}"
+        if (code := self._process.poll()) is not None:
+            raise Undecided(f"muster-scheduler ended with {code}")
         found = self._real.pod(key)
         if not found["spec"].get("nodeName") and refusal(found) is None:
             raise LookupError(f"nothing is decided about {key}")

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 import yaml
@@ -32,15 +32,16 @@ from scheduler_core.model.kinds import (
 )
 from scheduler_core.model.writes import Create, Patch
 from tests.beside.minors import resize_rule, tool
-from tests.beside.rig.outcome import Outcome, counted
+from tests.beside.rig.outcome import Outcome, Undecided, counted
 from tests.beside.rig.scheduler_log import Told, told
 from tests.beside.rig.volumes import serve_claims
 from tests.beside.rig.world import Raw
 from tests.support.clusters.control_plane import ControlPlane
-from tests.support.eventually import eventually
+from tests.support.eventually import NOT_YET, eventually
 from tests.tools.build import have
 
 DECISION_SECONDS: Final = 60.0
+_T = TypeVar("_T")
 
 
 # Kinds of worlds, in the order in which a scheduler should learn them.
@@ -198,16 +199,19 @@ class Scheduling:
         self._ended = ended
 
     def decision(self, key: str) -> Outcome:
-        """What it decides about a pod (namespace/name). The pod's claims are served meanwhile."""
-        pod = eventually(lambda: self._decided(key), DECISION_SECONDS, interval=0.01)
+        """What it decides about a pod (namespace/name). The pod's claims are served meanwhile.
+
+        Raises Undecided.
+        """
+        pod = in_time(lambda: self._decided(key))
         if pod["spec"].get("nodeName"):
-            said = eventually(lambda: self._bound(key), DECISION_SECONDS, interval=0.01)
+            said = in_time(lambda: self._bound(key))
             return _placed(pod, said)
         return _waiting(pod, self._told(key))
 
     def _decided(self, key: str) -> dict[str, Any]:
         if (code := self._ended()) is not None:
-            raise SchedulerEnded(f"kube-scheduler ended with {code}: {self._log.read_text()[-800:]}")
+            raise Undecided(f"kube-scheduler ended with {code}: {self._log.read_text()[-800:]}")
         pod = self._real.pod(key)
         if pod["spec"].get("volumes"):
             serve_claims(self._real.client, pod)
@@ -230,8 +234,12 @@ def _delete_options(grace: int) -> dict[str, Any]:
     return {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": grace}
 
 
-class SchedulerEnded(Exception):
-    """kube-scheduler ended by itself; the message ends with its log."""
+def in_time(probe: Callable[[], _T]) -> _T:
+    """What `probe` finds within DECISION_SECONDS, as `eventually` asks it. Raises Undecided."""
+    try:
+        return eventually(probe, DECISION_SECONDS, interval=0.01)
+    except NOT_YET as error:
+        raise Undecided(f"{error} within {DECISION_SECONDS:g} s") from None
 
 
 def refusal(pod: dict[str, Any]) -> str | None:

@@ -103,14 +103,16 @@ def _selecting(spec: Raw) -> Iterator[Raw]:
             yield term["podAffinityTerm"]
 
 
-def scenario_text(objects: list[Raw], pod: Raw, theirs: Outcome, title: str, minor: str) -> str:
-    """A scenario that expects what kube-scheduler decided."""
-    expect: Raw = {"evicted": sorted(theirs.victims)}
-    if theirs.node:
+def scenario_text(objects: list[Raw], pod: Raw, theirs: Outcome | None, title: str, minor: str) -> str:
+    """A scenario that expects what kube-scheduler decided; nothing of it where it decided nothing."""
+    expect: Raw = {}
+    if theirs is not None and theirs.node:
         expect = {"boundOn": {named(pod): theirs.node}}
-    elif not theirs.victims:
-        # Evicted pods are gone at once in a simulation, and then the pod starts.
-        expect["pending"] = [named(pod)]
+    elif theirs is not None:
+        expect = {"evicted": sorted(theirs.victims)}
+        if not theirs.victims:
+            # Evicted pods are gone at once in a simulation, and then the pod starts.
+            expect["pending"] = [named(pod)]
     return document(title, objects, [pod], expect, minor)
 
 
