@@ -272,6 +272,16 @@ ROWS: Final = (
         key="resizes-count-the-largest-sum",
     ),
     Row(
+        REQUESTS,
+        "what a kubelet reports of a whole pod (`status.allocatedResources`, `status.resources`) has its "
+        "overhead in it, which counts once",
+        "kube-scheduler adds the overhead a second time: to pods with pod-level requests, and since 1.37 to "
+        "all pods",
+        "tests/unit/model/pods/test_requests.py",
+        since="1.36",
+        key="overhead-counts-once",
+    ),
+    Row(
         RESOURCE_QUOTAS,
         "a pod counts until it is gone, also when its grace period is over",
         "its node may be cut off and run it still; Kubernetes counts it as ended",

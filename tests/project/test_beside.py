@@ -420,6 +420,28 @@ def test_scores_are_meant_where_theirs_are_those_without_requests_of_the_pod_lev
     assert meant(Step("world", {}, stored, state, theirs, decided, (finding,)), finding) == key
 
 
+REPORTED: dict[str, tuple[dict[str, Any], str]] = {
+    "a pod with overhead": ({"overhead": {"cpu": "1"}}, "overhead-counts-once"),
+    "a pod without": ({}, ""),
+}
+
+
+@pytest.mark.parametrize(("spec", "key"), REPORTED.values(), ids=REPORTED)
+def test_a_pod_that_waits_is_meant_where_theirs_adds_the_overhead_again(
+    spec: dict[str, Any], key: str
+) -> None:
+    """Two of four CPUs are taken; theirs counts three, so that the next two have no room."""
+    runs = a_pod("r", "n", resources={"requests": {"cpu": "1"}}, **spec)
+    runs["status"] |= {"allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "2"}}}
+    state = state_of([a_node("n", "4")], runs)
+    stored = msgspec.json.encode(a_pod("p", resources={"requests": {"cpu": "2"}}))
+    decided = ours.decide(state, stored, 0.0)
+    assert decided.node == "n"
+    theirs = Outcome(reasons={"Insufficient cpu": 1}, message="0/1 nodes are available: 1 Insufficient cpu.")
+    (finding,) = differences(theirs, decided)
+    assert meant(Step("world", {}, stored, state, theirs, decided, (finding,)), finding) == key
+
+
 class Hanging:
     """A control plane with one node, whose kube-scheduler decides nothing about the pod `hangs`."""
 

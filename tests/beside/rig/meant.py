@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_core.model.kinds import CSI_STORAGE_CAPACITIES, PODS
+from scheduler_core.model.quantity import format_resource, parse_resource
 from tests.beside.minors import NEWEST
 from tests.beside.rig import ours
 from tests.beside.rig.outcome import Finding, Outcome, differences
@@ -142,6 +143,29 @@ def _placed(raw: bytes, priority: int) -> bytes:
     return msgspec.json.encode(pod)
 
 
+def _overhead_counts_once(step: Step, finding: Finding) -> bool:
+    """Equal, once the kubelets report the overhead of pods as a whole a second time."""
+    pods = [_with_more_overhead(raw) for raw in step.state.get(PODS, ())]
+    if pods == step.state.get(PODS, []):
+        return False
+    other = ours.decide({**step.state, PODS: pods}, step.stored, time.time(), step.rule)
+    found = differences(step.theirs, replace(other, reasons=_unnamed(other.reasons)))
+    return not any(one.kind in (finding.kind, "verdict") for one in found)
+
+
+def _with_more_overhead(raw: bytes) -> bytes:
+    pod: dict[str, Any] = msgspec.json.decode(raw)
+    overhead = pod["spec"].get("overhead")
+    reported = [pod["status"].get("allocatedResources"), pod["status"].get("resources", {}).get("requests")]
+    if not overhead or not any(reported):
+        return raw
+    for amounts in filter(None, reported):
+        for name, amount in overhead.items():
+            more = parse_resource(name, amounts.get(name, 0)) + parse_resource(name, amount)
+            amounts[name] = format_resource(name, more)
+    return msgspec.json.encode(pod)
+
+
 def _pods_start_beside_nominated_ones(step: Step, finding: Finding) -> bool:
     """It has room there, too, once the pods that are ending are gone and the nominated ones have come."""
     more = step.ours.feasible - step.theirs.feasible
@@ -176,6 +200,7 @@ MEANT: Final[Mapping[str, Callable[[Step, Finding], bool]]] = {
     "reasons-are-of-pods-that-are-there": _reasons_are_of_pods_that_are_there,
     "pods-that-end-make-room": _pods_that_end_make_room,
     "neighbours-stay": _neighbours_stay,
+    "overhead-counts-once": _overhead_counts_once,
 }
 
 

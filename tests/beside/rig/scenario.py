@@ -34,7 +34,7 @@ _CONTAINER_DEFAULTS: Final = ("terminationMessagePath", "terminationMessagePolic
 _ADDED_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 # Of pods, nodes and budgets.
 _STATUS: Final = (
-    *("phase", "startTime", "nominatedNodeName", "containerStatuses"),
+    *("phase", "startTime", "nominatedNodeName", "containerStatuses", "allocatedResources", "resources"),
     *("allocatable", "capacity", "images"),
     "disruptionsAllowed",
 )

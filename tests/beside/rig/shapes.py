@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
+from scheduler_core.model.quantity import format_resource, parse_resource
 from tests.beside.rig.world import Raw
 
 T = TypeVar("T")
@@ -30,6 +31,8 @@ _IMAGES: Final = {
 }
 _CPUS: Final = ("100m", "250m", "500m", "1", "1500m", "2", "3")
 _MEMORY: Final = ("128Mi", "512Mi", "1Gi", "2Gi", "3Gi", "5Gi")
+# What pods of the class OVERHEAD take besides their containers.
+_OVERHEAD: Final = {"cpu": "250m", "memory": "120Mi"}
 
 
 def common() -> list[Raw]:
@@ -55,7 +58,7 @@ def common() -> list[Raw]:
             "kind": "RuntimeClass",
             "metadata": {"name": OVERHEAD},
             "handler": OVERHEAD,
-            "overhead": {"podFixed": {"cpu": "250m", "memory": "120Mi"}},
+            "overhead": {"podFixed": _OVERHEAD},
         }
     )
     return found + [_replica_set(name, labels) for name, labels in REPLICA_SETS.items()]
@@ -78,6 +81,22 @@ def _resized(dice: random.Random, container: Raw) -> Raw:
         "allocatedResources": others(),
         "resources": {"requests": others()},
     }
+
+
+def _resized_as_a_whole(dice: random.Random, spec: Raw) -> Raw:
+    """What a kubelet says of a pod whose own requests are being resized: the overhead is in it."""
+    fixed = _OVERHEAD if spec.get("runtimeClassName") == OVERHEAD else {}
+
+    def amounts() -> Raw:
+        chosen = {"cpu": dice.choice(_CPUS), "memory": dice.choice(_MEMORY)}
+        return {
+            name: format_resource(
+                name, parse_resource(name, chosen[name]) + parse_resource(name, fixed.get(name, 0))
+            )
+            for name in chosen
+        }
+
+    return {"allocatedResources": amounts(), "resources": {"requests": amounts()}}
 
 
 def _replica_set(name: str, labels: Raw) -> Raw:
@@ -200,6 +219,10 @@ class Shapes:
             pod["status"] = {"phase": dice.choice(("Running",) * 9 + ("Pending",)), "startTime": started}
             if self.often(0.1) and "resources" not in spec:
                 pod["status"]["containerStatuses"] = [_resized(dice, one) for one in spec["containers"]]
+            elif len(spec.get("resources", {}).get("requests", ())) == 2:
+                if dice.random() < 0.5:
+                    spec["runtimeClassName"] = OVERHEAD
+                pod["status"] |= _resized_as_a_whole(dice, spec)
         return pod
 
     def _own(self, meta: Raw, spec: Raw) -> None:

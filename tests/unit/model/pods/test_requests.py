@@ -201,6 +201,40 @@ def test_resizes_count_as_in_the_version_of_the_server(
         assert parse_pod_use(raw, rule).usage == {"cpu": cpu, "pods": 1}
 
 
+# Requests of the pod level, what is allocated and actuated with the overhead of 500m in it, what counts.
+WHOLE: dict[str, tuple[dict[str, Any], str, str, int]] = {
+    "requests of its own, and nothing is resized": (
+        {"resources": {"requests": {"cpu": "2"}}},
+        "2500m",
+        "2500m",
+        2500,
+    ),
+    "requests of its own that were larger": (
+        {"resources": {"requests": {"cpu": "2"}}},
+        "3500m",
+        "2500m",
+        3500,
+    ),
+    "requests of its own that become larger": (
+        {"resources": {"requests": {"cpu": "2"}}},
+        "1500m",
+        "1500m",
+        2500,
+    ),
+    "requests of its containers alone": ({}, "1500m", "1500m", 1500),
+}
+
+
+@pytest.mark.parametrize("rule", ResizeRule, ids=lambda rule: rule.value)
+@pytest.mark.parametrize(("level", "allocated", "actuated", "cpu"), WHOLE.values(), ids=WHOLE)
+def test_overhead_in_what_is_reported_of_a_pod_counts_once(
+    level: dict[str, Any], allocated: str, actuated: str, cpu: int, rule: ResizeRule
+) -> None:
+    spec = convert({"containers": [container("1")], "overhead": {"cpu": "500m"}, **level}, PodResourcesWire)
+    told = {"allocatedResources": {"cpu": allocated}, "resources": {"requests": {"cpu": actuated}}}
+    assert effective_requests(spec, convert(told, ResizeStatusWire), rule=rule) == {"cpu": cpu}
+
+
 INIT: dict[str, tuple[dict[str, str], int, int]] = {
     "one that ends before the pod runs": ({}, 3000, 1000),
     "a sidecar": ({"restartPolicy": "Always"}, 3000, 3000),
