@@ -107,13 +107,17 @@ class StepForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expect: Annotated[Expectations | None, _told("What must hold at the end of the step.")] = None
 
 
-class ScenarioForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScenarioForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A cluster in a file, and what happens in it. A file may have several, as YAML documents."""
 
     name: Annotated[Any, _told("What the scenario shows.")] = None
     description: Annotated[Any, _told("More about it, for readers.")] = None
     config: Annotated[
         Map | None, _told("A KubeSchedulerConfiguration; without one, Muster's own is in effect.")
+    ] = None
+    kubernetes_version: Annotated[
+        str | None,
+        _told("The version of Kubernetes as in which resized pods count; without one, the newest.", "1.36"),
     ] = None
     now: Annotated[Any, _told("The time at the start.", "2026-01-01T00:00:00Z")] = None
     objects: Annotated[Objects, _told("The objects at the start.")] = None

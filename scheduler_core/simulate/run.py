@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from scheduler_core.errors import ConfigError, ModelError
+from scheduler_core.model.kinds import PODS
+from scheduler_core.model.pods.pod import parse_pod
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.simulate.expect import outcomes
 from scheduler_core.simulate.explain import explain_pod
 from scheduler_core.simulate.kinds import WORKLOADS
@@ -62,7 +65,8 @@ def run_scenario(scenario: Scenario, explain: str | None = None) -> dict[str, An
     read or applied.
     """
     try:
-        simulation, review = Simulation(scenario.config, scenario.now), QuotaReview()
+        rule = scenario.rule or ResizeRule.newest()
+        simulation, review = Simulation(scenario.config, scenario.now, rule), QuotaReview()
         create = simulation.create
         objects = [(create, obj, f"objects[{i}]") for i, obj in enumerate(scenario.objects)]
         given = _apply(simulation, review, objects)
@@ -91,12 +95,35 @@ def run_scenario(scenario: Scenario, explain: str | None = None) -> dict[str, An
         raise ConfigError(error.path, error.problem, kind=error.kind, file=scenario.file) from None
     except ModelError as error:
         raise ConfigError("", str(error), file=scenario.file) from None
+    if scenario.rule is None and (resized := counted_otherwise(scenario)):
+        given = [_which_rule(resized, rule), *given]
     if scenario.config.extenders:
         given = [
             "config.extenders: HTTP extenders are not asked here; they refuse and prefer no node",
             *given,
         ]
     return {"name": scenario.name, "file": scenario.file, "warnings": given, "steps": steps}
+
+
+def counted_otherwise(scenario: Scenario) -> list[str]:
+    """The pods (namespace/name) that count for something else in another version of Kubernetes."""
+    objects = [*scenario.objects, *(obj for step in scenario.steps for obj in (*step.create, *step.update))]
+    found: dict[str, None] = {}
+    for obj in objects:
+        if obj.get("kind") == PODS.kind and obj.get("status"):
+            pods = [parse_pod(obj, rule) for rule in ResizeRule]
+            if any(pod.requests != pods[0].requests for pod in pods):
+                found[pods[0].key] = None
+    return list(found)
+
+
+def _which_rule(resized: Sequence[str], rule: ResizeRule) -> str:
+    count = f"{resized[0]} is" if len(resized) == 1 else f"{len(resized)} pods are"
+    others = ", ".join(f'"{other.version}"' for other in ResizeRule if other is not rule)
+    return (
+        f"kubernetesVersion: {count} being resized and counts as in Kubernetes {rule.version}, as the file "
+        f"names no version; {others} counts otherwise"
+    )
 
 
 def run_as_it_is(simulation: Simulation, name: str, explain: str | None = None) -> dict[str, Any]:

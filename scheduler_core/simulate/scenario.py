@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC
 from typing import Any, Final
@@ -13,12 +14,15 @@ from scheduler_core.config import SchedulerConfiguration, load_config
 from scheduler_core.config.load import muster_config
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.duration import parse_duration
+from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.timestamps import parse_time
 from scheduler_core.simulate.expected_form import check_expectation
 from scheduler_core.simulate.format import ScenarioForm, StepForm, check_keys, keys_of
 from scheduler_core.simulate.kinds import check_kind
 
 START: Final = parse_time("2026-01-01T00:00:00Z")
+# As kubectl and people write it; what follows the minor version counts for nothing here.
+_VERSION: Final = re.compile(r"v?(\d{1,3})\.(\d{1,3})(\.\d[\w.+-]{0,60})?")
 # The latest time of the clock that is a valid date.
 _LONGEST: Final = 100 * 365 * 86400.0
 
@@ -36,7 +40,10 @@ class ScenarioStep(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A scenario: the initial objects and the steps."""
+    """A scenario: the initial objects and the steps.
+
+    `rule`: what resized pods count for; None where the file names no version of Kubernetes.
+    """
 
     name: str
     file: str
@@ -44,6 +51,7 @@ class Scenario(msgspec.Struct, frozen=True):
     now: float
     objects: Objects
     steps: tuple[ScenarioStep, ...]
+    rule: ResizeRule | None = None
 
 
 class _Loader(yaml.CSafeLoader):
@@ -96,7 +104,17 @@ def _scenario(document: Any, file: str) -> Scenario:
         now=_now(data.get("now")),
         objects=objects,
         steps=tuple(_step(step, f"steps[{i}]") for i, step in enumerate(steps)),
+        rule=_rule(data.get("kubernetesVersion")),
     )
+
+
+def _rule(value: Any) -> ResizeRule | None:
+    if value is None:
+        return None
+    found = _VERSION.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise ConfigError("kubernetesVersion", f'{value!r} is not a version in quotes, as "1.36"')
+    return ResizeRule.of((int(found[1]), int(found[2])))
 
 
 def _step(document: Any, path: str) -> ScenarioStep:

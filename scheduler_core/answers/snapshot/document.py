@@ -41,7 +41,8 @@ def scenario_document(
     settings = _config(config) if config else None
     if options.key:
         objects, settings, _ = anonymous(objects, settings, options.key, simulation.scheduler.profiles)
-    document: Object = {"name": name, "now": format_time(simulation.now)}
+    version = simulation.rule.version
+    document: Object = {"name": name, "kubernetesVersion": version, "now": format_time(simulation.now)}
     if settings:
         document["config"] = settings
     return {**document, "objects": objects, "steps": [{}]}

@@ -54,6 +54,11 @@ class ResizeRule(Enum):
         """The rule where no server has told its version."""
         return cls.of(None)
 
+    @property
+    def version(self) -> str:
+        """The minor version that it is called by: that of the newest servers that have it."""
+        return "1.36" if self is ResizeRule.SUM_OF_LARGEST else "1.37"
+
 
 # What resized pods count for now: the server may be upgraded while a program runs.
 CurrentRule = Callable[[], ResizeRule]

@@ -121,6 +121,7 @@ def document(title: str, objects: list[Raw], create: list[Raw], expect: Raw, min
     found: dict[str, Any] = {
         "name": title[:100],
         "config": yaml.safe_load(CONFIGURATION),
+        "kubernetesVersion": minor,
         "objects": objects,
         "steps": [{"create": create, "expect": expect}],
     }
