@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from scheduler_core.engine.gang.composite_search import PlacedApart, TreeSearch, by_group
-from scheduler_core.engine.gang.group_preemption import PlacedMember, preempt_for_members
+from scheduler_core.engine.gang.group_preemption import preempt_for_members
 from scheduler_core.engine.gang.members import Members
+from scheduler_core.engine.gang.placing import PlacedMember, placed_members
 from scheduler_core.engine.gang.preemption import GangPreemption
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.model.groups.composite import Composite
@@ -25,10 +26,7 @@ def preempt_for_tree(cycle: PodCycle, root: Composite, members: Members, now: fl
             search.run(root)
         except PlacedApart:
             return []
-        placed = [
-            PlacedMember(profile, item.cycle.pod, item.slot, item.cycle.vector)
-            for profile, item in search.taken
-        ]
+        placed = placed_members(search.taken)
         search.undo()
         return placed
 

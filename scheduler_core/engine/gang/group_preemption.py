@@ -29,14 +29,14 @@ from scheduler_core.engine.gang.capacity import CAPACITY, capacity_limit, charge
 from scheduler_core.engine.gang.group_room import GroupRoom, needed_units
 from scheduler_core.engine.gang.group_units import Units, units_of
 from scheduler_core.engine.gang.members import Members, equal_members, kinds_of, largest_share
+from scheduler_core.engine.gang.placing import PlacedMember, place_in_trial
 from scheduler_core.engine.gang.preemption import (
     GangPreemption,
-    Nominated,
+    nominated_members,
     preempt_for_gang,
     takes_guaranteed,
 )
 from scheduler_core.engine.gang.rights import leaves_room, with_a_right
-from scheduler_core.engine.gang.search import GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.nominations.nominated_sums import nominated_requests
 from scheduler_core.framework.preemption.budgets import Budgets, counted
@@ -57,7 +57,6 @@ from scheduler_core.framework.preemption.fair_demand import is_fair_set
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.other_sets import MOST_SETS_OF_A_GROUP, TriedSet, cheapest_admitted
 from scheduler_core.framework.preemption.spare_members import without_torn_gangs
-from scheduler_core.framework.profile import Profile
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.state.cluster import ClusterState
@@ -70,15 +69,6 @@ _MOST_ROUNDS: Final = 4
 # Most parts of a group that preempt in place of all of it, and most that are looked at to find such parts.
 _MOST_PARTS: Final = 4
 _MOST_LOOKS: Final = 64
-
-
-class PlacedMember(msgspec.Struct, frozen=True):
-    """A member with the slot and the vector (int64 [R]) that it was placed with."""
-
-    profile: Profile
-    pod: Pod
-    slot: int
-    vector: Int64
 
 
 Place = Callable[[Members], list[PlacedMember]]
@@ -339,8 +329,7 @@ class TurnSearch:
         if not victims and not self._leaving:
             return None
         loans = self._demand.borrowers
-        names, first = self._state.nodes.names, placed[0].pod
-        nominated: list[Nominated] = [(item.pod, names[item.slot], item.vector) for item in placed]
+        first, nominated = placed[0].pod, nominated_members(self._state, placed)
         made = GangPreemption(tuple((victim, first) for victim in victims), tuple(nominated))
         fair = loans is None or is_fair_set(self._state, loans.fair, victims)
         if fair and not takes_guaranteed(self._state, self._members, made):
@@ -378,30 +367,13 @@ class TurnSearch:
 
     def _place(self, units: Units) -> list[PlacedMember]:
         """As many members as find nodes once the units are gone."""
-        cycle, state, now = self._cycle, self._state, self._now
-        placed: list[PlacedMember] = []
-        with Trial(state, now) as trial:
+        cycle, now = self._cycle, self._now
+        with Trial(self._state, now) as trial:
             self._remove(trial, units)
             if self._placing is not None:
                 return self._placing(self._members)
-            mark = trial.checkpoint()
-            for profile, pod in self._members:
-                attempt = cycle.attempt(profile, pod, now, post_filter=False)
-                if attempt.slot >= 0:
-                    trial.place(pod, attempt.slot)
-                    placed.append(PlacedMember(profile, pod, attempt.slot, attempt.cycle.vector))
-                elif self._equal and self._need <= len(placed):
-                    break
-            if len(placed) < self._need and worth_a_search(self._members, equal=self._equal):
-                trial.rollback(mark)
-                search = GangSearch(cycle, self._members, self._need, now)
-                found = search.run() or []
-                placed = [
-                    PlacedMember(profile, item.cycle.pod, item.slot, item.cycle.vector)
-                    for profile, item in found
-                ]
-                search.undo()
-        return placed
+            most = len(self._members)
+            return place_in_trial(cycle, trial, self._members, self._need, most, now, equal=self._equal)
 
     def _remove(self, trial: Trial, units: Units) -> None:
         gone = {pod.uid for pod in units.pods(self._state)}
@@ -466,4 +438,4 @@ class TurnSearch:
             return True
         with Trial(self._state, self._now) as trial:
             self._remove(trial, gone)
-            return leaves_room(self._state, trial, [(item.pod, item.slot, item.vector) for item in placed])
+            return leaves_room(self._state, trial, placed)

@@ -30,8 +30,9 @@ from scheduler_core.engine.gang.capacity import (
 )
 from scheduler_core.engine.gang.chances import reclaims_in_vain
 from scheduler_core.engine.gang.members import Members, equal_members
+from scheduler_core.engine.gang.placing import PlacedMember, place_in_trial
 from scheduler_core.engine.gang.rights import leaves_room, only_by_right
-from scheduler_core.engine.gang.search import MOST_MEMBERS, GangSearch, worth_a_search
+from scheduler_core.engine.gang.search import MOST_MEMBERS
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import Budgets, counted, violating
 from scheduler_core.framework.preemption.candidates import CandidateSelection
@@ -78,6 +79,11 @@ class GangPreemption(msgspec.Struct, frozen=True):
     victims: tuple[tuple[Pod, Pod], ...]
     nominated: tuple[Nominated, ...]
     fair: bool = False
+
+
+def nominated_members(state: ClusterState, placed: Sequence[PlacedMember]) -> list[Nominated]:
+    """Placed members with the names of their nodes."""
+    return [(item.pod, state.nodes.names[item.slot], item.vector) for item in placed]
 
 
 def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
@@ -318,40 +324,15 @@ class Reprieve:
             if self._proofs <= 0:
                 return False
             self._proofs -= 1
-            mark = trial.checkpoint()
-            nominated = self._placed_members(trial)
-            if len(nominated) < self._need:
+            mark, need = trial.checkpoint(), self._need
+            placed = place_in_trial(cycle, trial, self._members, need, need, now, equal=self.equal)
+            if len(placed) < need:
                 return False
             trial.rollback(mark)
-            slots = (state.nodes.slot(node) for _, node, _ in nominated)
-            placed = [
-                (pod, slot, vector)
-                for (pod, _, vector), slot in zip(nominated, slots, strict=True)
-                if slot is not None
-            ]
             if not leaves_room(state, trial, placed):
                 return False
-        self.nominated = nominated
+        self.nominated = nominated_members(state, placed)
         return True
-
-    def _placed_members(self, trial: Trial) -> list[Nominated]:
-        """Nodes for as many members as are needed: in order, and if that fails by a search."""
-        cycle, state, now = self._cycle, self._cycle.state, self._now
-        nominated: list[Nominated] = []
-        mark = trial.checkpoint()
-        for profile, pod in self._members:
-            attempt = cycle.attempt(profile, pod, now, post_filter=False)
-            if attempt.slot >= 0 and len(nominated) < self._need:
-                trial.place(pod, attempt.slot)
-                nominated.append((pod, state.nodes.names[attempt.slot], attempt.cycle.vector))
-        if len(nominated) >= self._need or not worth_a_search(self._members, equal=self.equal):
-            return nominated
-        trial.rollback(mark)
-        search = GangSearch(cycle, self._members, self._need, now)
-        found = search.run() or []
-        nominated = [(item.cycle.pod, state.nodes.names[item.slot], item.cycle.vector) for _, item in found]
-        search.undo()
-        return nominated
 
 
 def blocks_of(state: ClusterState, victims: Sequence[Pod]) -> list[list[Pod]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from scheduler_core.arrays.reprieve import largest, minimal_subset
-from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.gang.capacity import charges_of
 from scheduler_core.engine.gang.members import Members
+from scheduler_core.engine.gang.placing import PlacedMember
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.nominations.nominated import Precedence
 from scheduler_core.framework.nominations.nominated_sums import nominated_requests
@@ -37,23 +37,23 @@ def with_a_right(members: Members, together: Callable[[Sequence[Pod]], bool]) ->
     return chosen
 
 
-def leaves_room(state: ClusterState, trial: Trial, placed: Sequence[tuple[Pod, int, Int64]]) -> bool:
-    """Whether members of a group, with slots and vectors (int64 [R]), leave room for nominated pods that go
-    before the group as a whole. In the trial victims are gone. Places the members there.
+def leaves_room(state: ClusterState, trial: Trial, placed: Sequence[PlacedMember]) -> bool:
+    """Whether members of a group leave room for nominated pods that go before the group as a whole. In the
+    trial victims are gone. Places the members there.
 
     One member after the other might stay within the min where all of them borrow: then a member would take
     room that is not the group's once the group is nominated.
     """
     if not placed or not len(state.nominations):
         return True
-    pods = [pod for pod, _, _ in placed]
+    pods = [item.pod for item in placed]
     top = max(pods, key=lambda pod: pod.priority)
     precedence, own = Precedence(state, top, charges_of(state, pods)), {pod.uid for pod in pods}
-    names = [state.nodes.names[slot] for slot in sorted({slot for _, slot, _ in placed})]
+    names = [state.nodes.names[slot] for slot in sorted({item.slot for item in placed})]
     there = [item for name in names for item in state.nominations.on_node(name, top)]
     before = [item for item in there if item.pod.uid not in own and precedence.nominee_goes_first(item)]
-    for pod, slot, vector in placed:
-        trial.place(pod, slot, vector)
+    for item in placed:
+        trial.place(item.pod, item.slot, item.vector)
     return have_room(state, before)
 
 
