@@ -169,3 +169,20 @@ def test_a_pod_that_is_evicted_for_others_does_not_name_them() -> None:
     text = as_yaml(scenario_document(base, "", SnapshotOptions(namespace="a")))
     assert "a/urgent" in text
     assert "spies" not in text
+
+
+def test_the_claim_of_an_ephemeral_volume_is_still_that_of_its_pod() -> None:
+    volumes = [{"name": "scratch", "ephemeral": {}}, {"name": "plain", "emptyDir": {}}]
+    made = pod("team", "worker", 1, volumes=volumes) | {"apiVersion": "v1"}
+    claims = [
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"namespace": "team", "name": name}}
+        for name in ("worker-scratch", "worker-plain")
+    ]
+    (worker, *found), _, _ = anonymous([made, *claims], None, KEY)
+    name, (scratch, plain_one) = (
+        worker["metadata"]["name"],
+        (each["name"] for each in worker["spec"]["volumes"]),
+    )
+    assert "worker" not in name
+    assert found[0]["metadata"]["name"] == f"{name}-{scratch}"
+    assert found[1]["metadata"]["name"] != f"{name}-{plain_one}"

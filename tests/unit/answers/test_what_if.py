@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from scheduler_core.answers.changes import NOTHING
 from scheduler_core.answers.draft import Draft
 from scheduler_core.answers.owners import scale
+from scheduler_core.answers.profiles import with_profile
 from scheduler_core.answers.suppositions import (
     add_nodes,
     check_bounds_of,
     delete,
     drain,
+    more_nodes,
     note_sum_of_min,
     put_bound,
     set_bound,
@@ -263,3 +267,28 @@ def test_unknown_objects_are_refused() -> None:
     for suppose, told in cases:
         with pytest.raises(ConfigError, match=told):
             suppose()
+
+
+def test_a_new_node_is_named_by_its_label_too_and_takes_pods() -> None:
+    base = cluster().base
+    cordoned = {"metadata": {"name": "bare", "uid": "u"}, "spec": {"unschedulable": True}}
+    base.create({"kind": "Node", **cordoned, "status": {"allocatable": {"cpu": "1"}}})
+    (labelled,) = more_nodes(base, 1, "n0").create
+    assert labelled["metadata"]["labels"] == {"kubernetes.io/hostname": "n0-new-1", "gpu": "h100"}
+    (bare,) = more_nodes(base, 1, "bare").create
+    assert (bare["metadata"], bare["spec"]) == ({"name": "bare-new-1"}, {})
+
+
+def test_under_another_profile_are_waiting_and_new_pods_and_nothing_else() -> None:
+    base = cluster(pod("waits", 9), pod("other", 9, schedulerName="x"), pod("runs", 1, node="n0")).base
+    job = {"kind": "Job", "metadata": {"name": "j", "namespace": "a"}, "spec": {"parallelism": 1}}
+    changes = msgspec.structs.replace(NOTHING, create=(pod("new", 1), pod("placed", 1, node="n1"), job))
+    found = with_profile(base, changes, "muster-scheduler", "old")
+    names = {obj["metadata"]["name"]: obj["spec"].get("schedulerName") for obj in found.create}
+    assert names == {"new": "muster-scheduler", "placed": "muster-scheduler", "j": None}
+    assert [obj["metadata"]["name"] for obj in found.update] == ["waits"]
+    assert found.texts == ("waiting pods are under profile muster-scheduler instead of old",)
+    gone = msgspec.structs.replace(NOTHING, delete=(pod("waits", 9),))
+    assert with_profile(base, gone, "muster-scheduler").update == ()
+    with pytest.raises(ConfigError, match='no profile has the name "x"'):
+        with_profile(base, NOTHING, "x")
