@@ -17,6 +17,7 @@ from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.engine.decisions import Evicted, Noticed, Placed, Rejected
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.errors import Conflict, Forbidden, NotFound, ServerError, Timeout, Unreachable
+from scheduler_core.kube.writes.correlator import Occurrence
 from scheduler_core.kube.writes.write_connection import WritePriority
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
 from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
@@ -63,6 +64,7 @@ class Rig:
         self.backlog = 0
         self.leads = True
         self.said: list[str] = []
+        self.occurrences: list[Occurrence] = []
         self.reported: list[Any] = []
         here = cast(Any, self)
         self.metrics = SchedulerMetrics("test")
@@ -104,7 +106,8 @@ class Rig:
 
     # The recorder
 
-    def record(self, occurrence: Any) -> bool:
+    def record(self, occurrence: Occurrence) -> bool:
+        self.occurrences.append(occurrence)
         self.said.append(occurrence.reason)
         return True
 
@@ -296,6 +299,21 @@ def test_an_eviction_that_was_not_taken_is_reported(error: MusterError | None, r
     assert [item.decision for item in rig.reported if isinstance(item, EvictFailed)] == [decision] * reported
     assert rig.said == (["Preempted"] if error is None else [])
     assert failures(rig) == ({"pods": 1.0} if reported else {})
+
+
+@pytest.mark.parametrize(
+    ("event", "note", "related"),
+    [("", "make room", "q"), ("for another tenant", "for another tenant", None)],
+    ids=["names who needs the room", "names nobody"],
+)
+def test_the_event_of_an_eviction(event: str, note: str, related: str | None) -> None:
+    rig = Rig(Server([None]))
+    rig.dispatcher.submit(Evicted(POD.obj(), make_pod("a/q").obj(), "own", "make room", event=event))
+    (told,) = rig.occurrences
+    assert (told.regarding.name, told.type, told.reason) == ("p", "Normal", "Preempted")
+    assert (told.action, told.note, told.reporting_controller) == ("Preempting", note, "own")
+    assert (told.reporting_instance, told.now) == ("me", 7.0)
+    assert (told.related.name if told.related else None) == related
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,18 @@ def test_events_are_taken_for_a_while_and_then_decisions_are_made() -> None:
     assert timed.loop.inbox.empty()
 
 
+def test_what_was_left_for_the_next_turn_is_as_old_as_that_turn() -> None:
+    timed = Timed()
+    timed.put(*(timed.takes(TAKE_SECONDS / 5) for _ in range(6)))
+    timed.turn()
+    assert timed.loop.lag.age() == pytest.approx(TAKE_SECONDS)
+    timed.put(*(timed.takes(TAKE_SECONDS / 5) for _ in range(6)))
+    timed.turn()
+    assert timed.loop.lag.age() == pytest.approx(TAKE_SECONDS)
+    timed.turn()
+    assert timed.loop.lag.age() == 0.0
+
+
 def test_one_event_that_takes_long_is_followed_by_a_decision() -> None:
     timed = Timed()
     timed.put(seen(PODS, pod()), timed.takes(30.0), seen(PODS, pod("q")))
