@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Final
 
 MOST_AT_ONCE: Final = 200
@@ -24,8 +25,13 @@ class Portions:
         self._taken_at = 0.0
 
     def take(self, dirty: set[str], now: float) -> list[str]:
-        """Remove the due keys from `dirty`, at most MOST_AT_ONCE in order, and return them."""
-        found = sorted(key for key in dirty if self._end(key) <= now)[:MOST_AT_ONCE]
+        """Remove the due keys from `dirty`, at most MOST_AT_ONCE in order, and return them.
+
+        Where there are more, namespaces take turns: one that has many keeps no others waiting.
+        """
+        found = sorted(key for key in dirty if self._end(key) <= now)
+        if len(found) > MOST_AT_ONCE:
+            found = _in_turn(found)[:MOST_AT_ONCE]
         if found:
             self._taken_at = now
             dirty.difference_update(found)
@@ -37,6 +43,17 @@ class Portions:
         """
         earliest = min(map(self._end, dirty), default=None)
         return max(earliest, self._taken_at) if earliest is not None else None
+
+
+def _in_turn(keys: Iterable[str]) -> list[str]:
+    """The first key of each namespace, then the second of each, and so on. Keys begin with the namespace."""
+    places: Counter[str] = Counter()
+    placed = []
+    for key in keys:
+        namespace = key.partition("/")[0]
+        placed.append((places[namespace], key))
+        places[namespace] += 1
+    return [key for _, key in sorted(placed)]
 
 
 class RecentWrites:

@@ -19,6 +19,15 @@ def test_the_first_of_those_that_are_due_are_taken_out() -> None:
     assert len(dirty) == MANY - MOST_AT_ONCE
 
 
+def test_a_namespace_with_more_than_a_portion_keeps_no_others_from_their_turn() -> None:
+    """Its objects change again before each portion, and its name is the first."""
+    portions, mine = Portions(), {f"a/{number:04}" for number in range(MANY)}
+    dirty = mine | {"b/one", "b/two", "c/one"}
+    found = portions.take(dirty, 8.0)
+    assert {"b/one", "b/two", "c/one"} < set(found)
+    assert [key for key in found if key < "b"] == [f"a/{number:04}" for number in range(MOST_AT_ONCE - 3)]
+
+
 def test_the_next_time_of_what_is_left_moves_as_long_as_portions_are_taken() -> None:
     dirty = {f"{number:04}" for number in range(MANY)}
     portions = Portions()
