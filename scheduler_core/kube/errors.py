@@ -104,6 +104,14 @@ class Invalid(ApiError):
 
 # Refusals of a single object or request by a server that works.
 REFUSALS = (BadRequest, Forbidden, NotFound, Conflict, Gone, Invalid)
+# What kube-apiserver says, with 500, of a write to an object that etcd is not allowed to take.
+TOO_LARGE_FOR_ETCD = "etcdserver: request is too large"
+
+
+def refuses(error: Exception) -> bool:
+    """Whether a server that works refused a request, and will refuse it again."""
+    too_large = isinstance(error, ApiError) and TOO_LARGE_FOR_ETCD in error.message
+    return too_large or isinstance(error, REFUSALS)
 
 
 class TooManyRequests(ApiError):

@@ -25,6 +25,7 @@ from scheduler_core.kube.errors import (
     Unauthorized,
     Unreachable,
     decode_answer,
+    refuses,
 )
 from scheduler_core.kube.paths import resource_path
 from scheduler_core.model.groups.pod_group import MOST_OWNERS
@@ -48,6 +49,10 @@ RULE: Final = "group"
 log = logging.getLogger("muster.webhook")
 
 _pod = decoder(ApiObject)
+
+
+# Errors of a server that works for nobody now.
+SERVER_FAILS: Final = (Unreachable, ServerError, TooManyRequests, Unauthorized)
 
 
 class _Failure(NamedTuple):
@@ -133,7 +138,8 @@ class StoredGangs:
             try:
                 self._see_to(group, now)
             except (ApiError, KubeconfigError):
-                self._pods.put_back(due[number:])
+                # Last: what the server says of this one must not keep others from their turn.
+                self._pods.put_back([*due[number + 1 :], group])
                 raise
 
     def _unlike(self, now: float) -> list[GroupKey]:
@@ -177,11 +183,11 @@ class StoredGangs:
             return
         try:
             self._settle(group, found)
-        except (Unreachable, ServerError, TooManyRequests, Unauthorized):
-            raise
         except GangUndecided as error:
             self._note_failure(group, found.latest, str(error), now, longer=not error.temporary)
         except ApiError as error:
+            if isinstance(error, SERVER_FAILS) and not refuses(error):
+                raise
             self._note_failure(group, found.latest, in_one_line(error), now, longer=True)
         else:
             self._failures.pop(group, None)

@@ -12,16 +12,14 @@ from scheduler_core.kube.errors import (
     ApiError,
     Conflict,
     NotFound,
-    ServerError,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
+    refuses,
 )
 from scheduler_core.model.kinds import POD_GROUPS
 from scheduler_core.model.writes import Delete
 from webhook.owner_gangs.automatic_groups import AutomaticGroups
 from webhook.owner_gangs.finder import GangFinder
 from webhook.owner_gangs.made_groups import StoredGroup, in_one_line, write_minimum
+from webhook.owner_gangs.stored_gangs import SERVER_FAILS
 
 MOST_A_ROUND: Final = 100
 # A round shares its thread with the audit, and the processor with reviews; owners may be large.
@@ -70,9 +68,9 @@ class GangUpkeep:
                 break
             try:
                 self._follow(group)
-            except (Unreachable, ServerError, TooManyRequests, Unauthorized):
-                raise
             except ApiError as error:
+                if isinstance(error, SERVER_FAILS) and not refuses(error):
+                    raise
                 stays = f"PodGroup {group.key} stays at minMembers={group.minimum}"
                 refused.append(f"{stays}: {in_one_line(error)}")
         if refused:

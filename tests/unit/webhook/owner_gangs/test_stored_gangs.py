@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from scheduler_core.kube.errors import Forbidden, ServerError, Unreachable
+from scheduler_core.kube.errors import TOO_LARGE_FOR_ETCD, Forbidden, ServerError, Unreachable
 from scheduler_core.model.groups.pod_group import PodGroup
 from scheduler_core.model.writes import Create, Patch
 from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, patch_of, pod
@@ -250,6 +251,32 @@ def test_groups_stay_due_while_the_server_fails() -> None:
     view.gangs.turn()
     assert made(store) == {"k": 3, "m": 3}
     assert view.gangs.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("message", "turns"),
+    [(TOO_LARGE_FOR_ETCD, 1), ("etcdserver: leader changed", 3)],
+    ids=["as large as etcd takes", "the server fails for it"],
+)
+def test_a_group_that_cannot_be_written_keeps_no_others_back(message: str, turns: int) -> None:
+    """A tenant can fill a group that the webhook made up to what etcd takes."""
+
+    class Full(Store):
+        def create(self, write: Create) -> bytes:
+            if write.body["metadata"]["name"] == "full":
+                raise ServerError(500, "InternalError", message)
+            return super().create(write)
+
+    store = Full()
+    view = Stored(store)
+    for number, name in enumerate(("full", "k", "m")):
+        with suppress(ServerError):
+            view.put(marked(name), 0, f"p{number}")
+    view.pods.put_back([("a", name) for name in ("full", "k", "m")])
+    for _ in range(turns):
+        with suppress(ServerError):
+            view.gangs.turn()
+    assert set(made(store)) == {"k", "m"}
 
 
 def test_owner_that_cannot_be_read_now_keeps_its_group_back() -> None:
