@@ -33,7 +33,7 @@ from scheduler_core.engine.decisions import (
 )
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import Conflict, NotFound, Timeout, Unreachable
+from scheduler_core.kube.errors import Conflict, NotFound, Timeout, Unreachable, refuses
 from scheduler_core.kube.writes.correlator import ObjectReference, Occurrence
 from scheduler_core.kube.writes.recorder import EventRecorder
 from scheduler_core.kube.writes.writer import ApiWriter
@@ -292,7 +292,7 @@ class ApiDispatcher:
             # If the pod is gone or was replaced, the watch reports it.
             if not isinstance(error, Conflict | NotFound):
                 self._metrics.write_failed(target(write))
-                self._report(EvictFailed(decision, str(error)))
+                self._report(EvictFailed(decision, str(error), refuses(error)))
             return
         log.info("evicted", extra=fields(pod=pod.key, preemptor=preemptor.key))
         kind, reason, note = names.EVENT_NORMAL, names.EVENT_PREEMPTED, decision.event or decision.message

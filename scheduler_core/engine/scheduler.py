@@ -297,9 +297,12 @@ class Scheduler:
         self.queue.undone(current.uid, now)
         self.tell(events, now)
 
-    def evict_failed(self, victim: Pod, preemptor: Pod, now: float) -> None:
-        """The API refused an eviction: the victim stays, and units that counted on its room are requeued."""
-        self.state.reprieve(victim.uid, now)
+    def evict_failed(self, victim: Pod, preemptor: Pod, now: float, *, refused: bool = False) -> None:
+        """An eviction failed: the victim stays, and units that counted on its room are requeued.
+
+        `refused`: the API server will refuse it again, so others go in its place.
+        """
+        self.state.reprieve(victim.uid, now, refused=refused)
         self.queue.undone(preemptor.uid, now)
         borrowing = ClusterEvent(EventKind.LOAN, namespace=victim.namespace)
         # Spread constraints count it again.

@@ -24,7 +24,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.borrowing_history import BorrowingHistory
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
-from scheduler_core.state.departing import ending_events, follow, follow_node
+from scheduler_core.state.departing import can_go, ending_events, follow, follow_node
 from scheduler_core.state.displacements import Displacements
 from scheduler_core.state.events import (
     ClusterEvent,
@@ -144,7 +144,7 @@ class ClusterState:
             return []
         self.nominations.forget(pod.uid)
         if not holds:
-            self.departures.forget(pod.uid)
+            self.departures.gone(pod.uid)
             # As it was counted: it may have got other labels as it ended.
             return [ClusterEvent(EventKind.POD_DELETE, pod=self._unplace(pod.uid))]
         return self._confirm(placement, pod, old, now)
@@ -195,7 +195,7 @@ class ClusterState:
         if pod is not None:
             self.gangs.remove_pod(pod)
         self.nominations.forget(uid)
-        self.departures.forget(uid)
+        self.departures.gone(uid)
         if uid in self.placed:
             return [ClusterEvent(EventKind.POD_DELETE, pod=self._unplace(uid))]
         return [left_without_node(pod, charged=self.unplaced.gone(pod))] if pod is not None else []
@@ -246,7 +246,7 @@ class ClusterState:
         self.unplaced.drop(pod)
         charge = self.nodes.flavors.charge(self.unplaced.requests(pod), placement.slot)
         self.ledger.charge(pod.namespace, pod.uid, charge)
-        if not self.nodes.ends_pods[placement.slot]:
+        if not can_go(self, placement):
             self.ledger.mark_stranded(pod.namespace, pod.uid, stranded=True)
         self.quota_dirty.add(pod.namespace)
 
@@ -276,7 +276,7 @@ class ClusterState:
         placement = self.placed.get(uid)
         if placement is None or not placement.assumed:
             return []
-        self.departures.forget(uid)
+        self.departures.gone(uid)
         return [ClusterEvent(EventKind.POD_DELETE, pod=self._unplace(uid))]
 
     def remove_placed(self, uid: str) -> Placement:
@@ -318,11 +318,16 @@ class ClusterState:
             for row, rank in ranks_in(self.gangs.gangs.get(key), running):
                 self.table.put_rank(row, rank)
 
-    def reprieve(self, uid: str, now: float | None = None) -> None:
-        """Undo `mark_leaving` for a pod that was not evicted. One that terminates leaves by its own end."""
+    def reprieve(self, uid: str, now: float | None = None, *, refused: bool = False) -> None:
+        """Undo `mark_leaving` for a pod that was not evicted. One that terminates leaves by its own end.
+
+        `refused`, which needs `now`: the API server does not let it go, so it is no victim for a while.
+        """
         placement = self.placed.get(uid)
         if placement is not None:
             self.departures.forget(uid)
+            if refused and now is not None:
+                self.departures.refused(uid, now)
             self._put_ending(placement, ending=placement.pod.terminating)
             follow(self, placement, now)
             self.gangs.touch(placement.pod)

@@ -2,7 +2,8 @@
 
 Nobody ends a pod whose node is gone or unreachable: its room comes at no time that could be waited for,
 whatever its deletion says (`placed/departures.py` reads that). So it is evicted for nobody either. What it
-uses above the min of its quota keeps no other quota from its own min.
+uses above the min of its quota keeps no other quota from its own min. The same holds for a pod that the API
+server does not let go.
 """
 
 from __future__ import annotations
@@ -23,21 +24,31 @@ _MAY_GO: Final = EventKind.LOAN | EventKind.NOMINATION
 
 
 def can_end(state: ClusterState, uid: str) -> bool:
-    """Whether a pod holds a node that is there and whose kubelet reports, and which so ends pods."""
+    """Whether a pod holds a node that is there and whose kubelet reports, and which so ends pods; and the API
+    server did not refuse to let it go.
+    """
     placement = state.placed.get(uid)
-    return placement is not None and bool(state.nodes.ends_pods[placement.slot])
+    return placement is not None and can_go(state, placement)
+
+
+def can_go(state: ClusterState, placement: Placement) -> bool:
+    """The same of a placed pod; one that ends was let go."""
+    pod = placement.pod
+    stuck = pod.uid in state.departures.stuck and not pod.terminating
+    return bool(state.nodes.ends_pods[placement.slot]) and not stuck
 
 
 def follow(state: ClusterState, placement: Placement, now: float | None) -> None:
     """Mark a placed pod as leaving within the limit, or not, as it is seen at `now`."""
     pod, row = placement.pod, placement.row
-    reached = bool(state.nodes.ends_pods[placement.slot])
+    reached = can_go(state, placement)
     # A pod without a grace period was deleted by nobody yet.
     there = pod.ending_grace is None or reached
     if state.departures.leaves(pod, now) and there:
         state.leaves(placement)
         return
-    state.table.put_late(row, there and can_end_sooner(pod, state.departures.limit))
+    sooner = can_end_sooner(pod, state.departures.limit) and pod.uid not in state.departures.stuck
+    state.table.put_late(row, there and sooner)
     if state.table.leaving[row]:
         state.table.leaving[row] = False
         state.ledger.mark_staying(pod.namespace, pod.uid)
@@ -47,7 +58,12 @@ def follow(state: ClusterState, placement: Placement, now: float | None) -> None
 def depart(state: ClusterState, now: float) -> list[ClusterEvent]:
     """Bring up to date which pods leave within the limit. Call this regularly. Gives their events."""
     uids = state.departures.due(now)
-    return [event for uid in uids for event in _review(state, state.placed[uid], now)]
+    events = [event for uid in uids for event in _review(state, state.placed[uid], now)]
+    for uid in state.departures.may_go_again(now):
+        placement = state.placed[uid]
+        follow(state, placement, now)
+        events.append(ClusterEvent(_MAY_GO | EventKind.QUOTA, namespace=placement.pod.namespace))
+    return events
 
 
 def follow_node(state: ClusterState, slot: int, old: Node | None) -> list[ClusterEvent]:
@@ -102,7 +118,7 @@ def ending_events(
 def mismarked(state: ClusterState, placement: Placement) -> list[str]:
     """Contradictions between the table and the ledger about whether a pod leaves, or can be ended at all."""
     pod, leaving = placement.pod, bool(state.table.leaving[placement.row])
-    stranded = not (leaving or state.nodes.ends_pods[placement.slot])
+    stranded = not (leaving or can_go(state, placement))
     problems = []
     if leaving != state.ledger.is_leaving(pod.namespace, pod.uid):
         problems.append(f"pod {pod.key}: leaving is {leaving}, the ledger disagrees")

@@ -20,7 +20,7 @@ from scheduler_core.app.failures.rejections import PodRejection, RejectionChange
 from scheduler_core.app.failures.turns import Turns
 from scheduler_core.engine.decisions import Noticed, Rejected
 from scheduler_core.errors import MusterError
-from scheduler_core.kube.errors import ApiError, Conflict, NotFound, TooManyRequests
+from scheduler_core.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, refuses
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.writes.correlator import ObjectReference
 from scheduler_core.kube.writes.write_connection import WritePriority
@@ -241,7 +241,7 @@ class FailureHandler:
         if error is not None and not isinstance(error, NotFound | Conflict):
             log.warning("writing the condition of a pod: %s", error, extra=fields(pod=report.pod.key))
             self._count_failure("pods/status")
-            refused = isinstance(error, ApiError) and 0 < error.status < _SERVERS_FAULT
+            refused = refuses(error) or (isinstance(error, ApiError) and 0 < error.status < _SERVERS_FAULT)
             if not refused or isinstance(error, TooManyRequests):
                 self._failed.append(report)
         if priority is WritePriority.CONDITION:

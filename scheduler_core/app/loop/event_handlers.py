@@ -129,7 +129,8 @@ class EventHandlers:
             case BindRead():
                 self._bind_read(item, now)
             case EvictFailed():
-                self.scheduler.evict_failed(item.decision.pod, item.decision.preemptor, now)
+                victim, preemptor = item.decision.pod, item.decision.preemptor
+                self.scheduler.evict_failed(victim, preemptor, now, refused=item.refused)
             case WriteFailed():
                 self._write_failed(item)
             case ExtenderAnswered():

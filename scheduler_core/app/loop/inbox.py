@@ -42,10 +42,11 @@ class BindRead(msgspec.Struct, frozen=True):
 
 
 class EvictFailed(msgspec.Struct, frozen=True):
-    """The API server refused the eviction of a victim, or gave no response."""
+    """The API server refused the eviction of a victim, and will again (`refused`), or gave no response."""
 
     decision: Evicted
     problem: str
+    refused: bool = False
 
 
 class WriteFailed(msgspec.Struct, frozen=True):

@@ -247,12 +247,15 @@ def of_borrowers(table: PodTable, borrowers: Borrowers) -> Bool:
 def available(state: ClusterState, pod: Pod) -> Bool:
     """bool [rows]: placed pods that do not end and are not members of the pod's own group.
 
-    Without those of lost nodes: nobody would end them, so they would be evicted in vain.
+    Without those of lost nodes, and those that the API server does not let go: nobody would end them, so they
+    would be evicted in vain.
     """
     state.rank_members()
     state.table.share_out()
     table, size = state.table, state.table.size
     available: Bool = table.alive[:size] & ~table.ending[:size] & state.nodes.ends_pods[table.slot[:size]]
+    # In a trial, some of them may have no node for now.
+    available[[state.placed[uid].row for uid in state.departures.stuck if uid in state.placed]] = False
     ref = group_of(pod)
     for uid in state.gangs.members(ref.key) if ref is not None else ():
         sibling = state.placed.get(uid)

@@ -3,22 +3,29 @@
 A reclaim gives its victims at most `limit` seconds to end. So whoever waits for a pod that leaves within the
 limit waits no longer than for a victim of its own. Room that comes later is not room that comes: such a pod
 counts as any pod that runs, until the limit is all that it has left.
+
+The API server may refuse to let a pod go: its object is so large that etcd takes no change of it, or a policy
+protects it. Such a pod is no victim for a while, so that others go in its place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import inf
 from typing import Final
 
 from scheduler_core.model.names import EVICTION_GRACE_LIMIT_SECONDS
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.state.due_times import DueTimes
+from scheduler_core.state.due_times import DueTimes, earliest
 
 # The API server counts grace periods in nanoseconds, as int64. With a longer one, `deletionTimestamp` has
 # wrapped around and tells nothing.
 _MOST_COUNTED_SECONDS: Final = (2**63 - 1) // 10**9
 # How far the clock of the API server may be ahead: clocks may be wrong by hours, or by a day.
 _CLOCKS_APART_SECONDS: Final = 86_400.0
+# For how long a pod is no victim whose eviction was refused; for twice as long after each further refusal.
+REFUSED_SECONDS: Final = 600.0
+MOST_REFUSED_SECONDS: Final = 86_400.0
 
 
 def leaves_from(pod: Pod, limit: int) -> float:
@@ -46,7 +53,7 @@ def can_end_sooner(pod: Pod, limit: int) -> bool:
 
 
 class Departures:
-    """The placed pods that end later than the limit, and those that were evicted here, by uid.
+    """The placed pods that end later than the limit, those evicted here, and those that cannot go, by uid.
 
     `limit`: seconds (`evictionGraceLimitSeconds` of CapacityScheduling). `now`: the latest that was told.
     """
@@ -56,6 +63,25 @@ class Departures:
         self.now: float | None = None
         self._later: DueTimes[str] = DueTimes()
         self._evicted: set[str] = set()
+        self._stuck: DueTimes[str] = DueTimes()
+        # How often the eviction of a pod was refused.
+        self._refusals: dict[str, int] = {}
+
+    @property
+    def stuck(self) -> Collection[str]:
+        """The pods that cannot go: their evictions were refused not long ago."""
+        return self._stuck
+
+    def refused(self, uid: str, now: float) -> None:
+        """The API server does not let a pod go."""
+        times = self._refusals[uid] = self._refusals.get(uid, 0) + 1
+        self._stuck.put(uid, now + min(REFUSED_SECONDS * 2.0 ** min(times - 1, 30), MOST_REFUSED_SECONDS))
+
+    def gone(self, uid: str) -> None:
+        """A pod is gone, or has no node any more."""
+        self.forget(uid)
+        self._stuck.drop(uid)
+        self._refusals.pop(uid, None)
 
     def leaves(self, pod: Pod, now: float | None) -> bool:
         """Whether a placed pod, as seen at `now`, leaves within the limit. None: now as it was told last.
@@ -79,7 +105,7 @@ class Departures:
         self._evicted.add(uid)
 
     def forget(self, uid: str) -> None:
-        """A pod is gone, or its eviction failed."""
+        """The eviction of a pod failed, or is decided anew."""
         self._evicted.discard(uid)
         self._later.drop(uid)
 
@@ -88,6 +114,10 @@ class Departures:
         self.now = now
         return self._later.take(now)
 
+    def may_go_again(self, now: float) -> list[str]:
+        """Pods (uids) that could not go and may be tried again, since the last call."""
+        return self._stuck.take(now)
+
     def next_time(self) -> float | None:
-        """The next moment from which on a pod leaves."""
-        return self._later.next_time()
+        """The next moment from which on a pod leaves, or one that could not go may be tried again."""
+        return earliest(self._later.next_time(), self._stuck.next_time())

@@ -16,7 +16,15 @@ from scheduler_core.app.loop.inbox import BindFailed, BindRead, EvictFailed, Wri
 from scheduler_core.app.metrics.metrics import SchedulerMetrics
 from scheduler_core.engine.decisions import Evicted, Noticed, Placed, Rejected
 from scheduler_core.errors import MusterError
-from scheduler_core.kube.errors import Conflict, Forbidden, NotFound, ServerError, Timeout, Unreachable
+from scheduler_core.kube.errors import (
+    TOO_LARGE_FOR_ETCD,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ServerError,
+    Timeout,
+    Unreachable,
+)
 from scheduler_core.kube.writes.correlator import Occurrence
 from scheduler_core.kube.writes.write_connection import WritePriority
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
@@ -283,20 +291,32 @@ def test_a_binding_that_was_not_confirmed_is_read() -> None:
 @pytest.mark.parametrize(
     ("error", "reported"),
     [
-        (None, 0),
-        (NotFound(404, "NotFound", "p"), 0),
-        (REFUSED, 0),
-        (Forbidden(403, "Forbidden", "no"), 1),
-        (LOST, 1),
+        (None, []),
+        (NotFound(404, "NotFound", "p"), []),
+        (REFUSED, []),
+        (Forbidden(403, "Forbidden", "no"), [True]),
+        (ServerError(500, "InternalError", TOO_LARGE_FOR_ETCD), [True]),
+        (ServerError(500, "InternalError", "etcdserver: leader changed"), [False]),
+        (LOST, [False]),
     ],
-    ids=["taken", "gone", "another pod", "not allowed", "no answer"],
+    ids=[
+        "taken",
+        "gone",
+        "another pod",
+        "not allowed",
+        "as large as etcd takes",
+        "the server fails",
+        "no answer",
+    ],
 )
-def test_an_eviction_that_was_not_taken_is_reported(error: MusterError | None, reported: int) -> None:
+def test_an_eviction_that_was_not_taken_is_reported(error: MusterError | None, reported: list[bool]) -> None:
+    """And whether it will be refused again."""
     rig = Rig(Server([error]))
     decision = Evicted(POD.obj(), make_pod("a/q").obj(), "own", "make room", grace=300)
     rig.dispatcher.submit(decision)
     assert rig.server.written == [Evict("a", "p", "p", "PreemptionByScheduler", "make room", 300)]
-    assert [item.decision for item in rig.reported if isinstance(item, EvictFailed)] == [decision] * reported
+    told = [item for item in rig.reported if isinstance(item, EvictFailed)]
+    assert [(item.decision, item.refused) for item in told] == [(decision, refused) for refused in reported]
     assert rig.said == (["Preempted"] if error is None else [])
     assert failures(rig) == ({"pods": 1.0} if reported else {})
 

@@ -31,6 +31,7 @@ from scheduler_core.app.failures.failure_handler import (
 from scheduler_core.engine.decisions import Noticed, Rejected
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.errors import (
+    TOO_LARGE_FOR_ETCD,
     Conflict,
     Forbidden,
     NotFound,
@@ -287,11 +288,20 @@ def test_no_more_are_on_their_way_than_the_server_can_take(rig: Rig) -> None:
         (BROKEN, True),
         (Unreachable("reset", sent=True, method="PATCH"), True),
         (TooManyRequests(429, "TooManyRequests", "later"), True),
+        (ServerError(500, "InternalError", TOO_LARGE_FOR_ETCD), False),
         (Forbidden(403, "Forbidden", "no"), False),
         (NotFound(404, "NotFound", "gone"), False),
         (Conflict(409, "Conflict", "another"), False),
     ],
-    ids=["the server fails", "no answer", "later", "not allowed", "gone", "another pod"],
+    ids=[
+        "the server fails",
+        "no answer",
+        "later",
+        "as large as etcd takes",
+        "not allowed",
+        "gone",
+        "another pod",
+    ],
 )
 def test_a_condition_that_could_not_be_written_is_written_again_after_a_pause(
     rig: Rig, error: MusterError, again: bool
