@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_core.serving.stream import LEAST_PIECE, ClientReader, ClientWriter, RequestUnreadable
+from tests.support.every import every_case
 from tests.support.said import Said
 
 PIECES = st.lists(st.binary(min_size=1, max_size=8).map(lambda raw: raw.replace(b"\x00", b"\n")), max_size=12)
@@ -35,6 +37,27 @@ def test_reads_are_those_of_the_standard_reader_however_the_bytes_come(
     for name, size in calls:
         assert getattr(mine, name)(size) == getattr(theirs, name)(size)
         assert mine.bytes_read == theirs.tell()
+
+
+# How two lines and a rest may come.
+ARRIVALS = [
+    [b"ab\nc\nd"],
+    [b"ab", b"\nc\n", b"d"],
+    [b"a", b"b", b"\n", b"c", b"\n", b"d"],
+    [b"ab\n", b"c\nd"],
+    [b""],
+]
+
+
+@every_case("pieces", ARRIVALS)
+def test_lines_end_at_their_ends_and_at_the_size_that_is_asked_for(pieces: list[bytes]) -> None:
+    """All ways of two calls, each with every size, and then the rest."""
+    calls = list(product(("read", "readline"), range(-1, 8)))
+    for first, second in product(calls, calls):
+        mine, theirs = ClientReader(Said(pieces)), io.BytesIO(b"".join(pieces))
+        for name, size in (first, second, ("read", -1)):
+            assert getattr(mine, name)(size) == getattr(theirs, name)(size), (first, second)
+            assert mine.bytes_read == theirs.tell(), (first, second)
 
 
 @given(PIECES, st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))

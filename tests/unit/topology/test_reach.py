@@ -36,6 +36,16 @@ def test_a_progression_is_a_range_with_a_step(lowest: int, highest: int, step: i
     assert progression(lowest, highest, step) == bits(set(range(lowest, highest + 1, step)))
 
 
+def test_all_small_sets_and_ranges() -> None:
+    for left, right in pairs(range(32), range(32)):
+        sums = {
+            one + other for one in range(5) if left >> one & 1 for other in range(5) if right >> other & 1
+        }
+        assert sumset(left, right) == bits(sums), (left, right)
+    for lowest, highest, step in pairs(range(5), range(12), range(1, 5)):
+        assert progression(lowest, highest, step) == bits(set(range(lowest, highest + 1, step)))
+
+
 TREE = build(("rack", "node"), (("r0", "n0"), ("r0", "n1"), ("r1", "n2"), ("r1", "n3")))
 
 
