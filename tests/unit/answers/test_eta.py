@@ -139,6 +139,14 @@ def test_a_terminating_pod_ends_when_its_grace_period_does() -> None:
     assert found.basis == Basis(leaving=1)
 
 
+def test_a_pod_that_somebody_deleted_has_no_successor_in_the_forecast() -> None:
+    leaving = pod("x", 8, ran=10)
+    leaving["metadata"]["deletionTimestamp"] = format_time(NOW + 25)
+    low = [member(f"m{i}", 4, priority=-1) for i in range(2)]
+    found = ask(leaving, *low, ran=(100, 100, 100), jobs=[JobTimes("a", "job", started=NOW, more=2)])
+    assert after(found) == (25, 25, 25)
+
+
 def test_the_times_of_jobs_whose_pods_are_gone_count_once() -> None:
     gone = [JobTimes("a", f"old-{i}", NOW - 1000, NOW - 1000 + 60 * (i + 1)) for i in range(3)]
     found = ask(pod("x", 8, ran=0), *GANG, jobs=gone)

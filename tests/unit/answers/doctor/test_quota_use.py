@@ -151,3 +151,43 @@ def test_pods_of_a_native_quota(
 ) -> None:
     found = check_native_use([native(used, scopes)], pods, 1.8e9)
     assert [said in str(finding) for finding in found] == ([True] if said else [])
+
+
+# name, CPUs that the status says, pods of the namespace, what is said
+ELASTIC: list[tuple[str, str, list[Pod], str]] = [
+    ("right", "1", [pod(1, 500), pod(2, 500)], ""),
+    ("a pod of another namespace", "500m", [pod(1, 500), pod(2, 500, namespace="y")], ""),
+    ("too low", "500m", [pod(1, 500), pod(2, 500)], "=500m instead of 1 (2 pods count): p1 is not counted"),
+    ("nothing", "0", [pod(1, 500)], "=0 instead of 500m (1 pod counts): p1 is not counted"),
+    (
+        "too high",
+        "1",
+        [pod(1, 500), pod(2, 500, phase="Succeeded")],
+        "=1 instead of 500m (1 pod counts): p2 is still counted",
+    ),
+    (
+        "by what no pod makes",
+        "700m",
+        [pod(1, 500), pod(2, 500)],
+        "=700m instead of 1 (2 pods count): no pods make exactly this difference; "
+        "those that count are p1, p2",
+    ),
+    ("of nobody", "1", [], "=1 instead of 0 (0 pods count)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("used", "pods", "said"), [case[1:] for case in ELASTIC], ids=[case[0] for case in ELASTIC]
+)
+def test_pods_of_an_elastic_quota(used: str, pods: list[Pod], said: str) -> None:
+    found = check_elastic_use([quota("x", "a", {"used": {"cpu": used, "nvidia.com/gpu": "0"}})], pods)
+    assert [finding.problem for finding in found] == ([f"status.used[cpu]{said}"] if said else [])
+
+
+def test_a_quota_that_does_not_bind_uses_nothing() -> None:
+    status = {"used": {"cpu": "500m", "nvidia.com/gpu": "0"}}
+    (found,) = check_elastic_use([quota("x", "a", status), quota("x", "b", status)], [pod(1, 500)])
+    assert (found.subject, found.problem) == (
+        "ElasticQuota x/b",
+        "status.used[cpu]=500m instead of 0 (0 pods count)",
+    )
