@@ -332,3 +332,27 @@ def test_a_report_that_is_refused_does_not_end_the_round() -> None:
     bench.api.create = create  # type: ignore[method-assign]
     assert bench.turn() == 1
     assert set(bench.api.objects) == {"b"}
+
+
+def test_samples_are_kept_for_the_longest_window_of_the_node() -> None:
+    bench = Bench()
+    bench.turn()
+    bench.api.objects["a"]["spec"] = {
+        "metricCollectPolicy": {
+            "aggregateDurationSeconds": 60,
+            "nodeAggregatePolicy": {"durations": ["30s", "1h"]},
+        }
+    }
+    for _ in range(125):
+        bench.pass_time(15)
+        bench.turn()
+    windows = bench.api.objects["a"]["status"]["nodeMetric"]["aggregatedNodeUsages"]
+    assert [entry["duration"] for entry in windows] == ["30s", "1h0m0s"]
+
+
+def test_a_container_without_figures_leaves_those_of_the_others() -> None:
+    bench = Bench()
+    bench.api.pods = {"p": ["100m", "lots"]}
+    bench.turn()
+    (pod,) = bench.api.objects["a"]["status"]["podsMetric"]
+    assert pod["podUsage"]["resources"] == {"cpu": "100m"}

@@ -137,3 +137,27 @@ def test_nobody_waits_long_for_a_loop_that_does_not_answer(
     with pytest.raises(wiring.LoopBusy, match="did not answer within 0 s"):
         found.ask(lambda engine: engine)
     assert found.sample() is None
+
+
+def test_the_configured_backoffs_are_those_of_the_queue(
+    scheduler: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[dict[str, Any]] = []
+    real = wiring.Scheduler
+    monkeypatch.setattr(wiring, "Scheduler", lambda *a, **kw: (given.append(kw), real(*a, **kw))[1])
+    scheduler(
+        msgspec.structs.replace(muster_config(), pod_initial_backoff_seconds=3, pod_max_backoff_seconds=17)
+    )
+    assert [(each["initial_backoff"], each["max_backoff"]) for each in given] == [(3.0, 17.0)]
+
+
+def test_groups_of_groups_are_watched_where_they_are_wanted(
+    scheduler: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watched() -> set[str]:
+        return set(scheduler().unsynced().partition(": ")[2].split(", "))
+
+    usual = watched()
+    monkeypatch.setattr(wiring, "wants_composites", lambda profiles: True)
+    assert watched() - usual == {"compositepodgroups"}
+    assert usual <= watched()

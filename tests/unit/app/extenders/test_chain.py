@@ -151,6 +151,25 @@ def test_all_are_asked_for_scores_at_once(server: ExtenderServer) -> None:
     assert rig.ask().error == ""
 
 
+def test_who_only_filters_is_not_asked_for_scores(server: ExtenderServer) -> None:
+    server.acts = {"f": keep("a", "b"), "p": score(a=1)}
+    rig = Rig(extender(server, filter_verb="f"), extender(server, prioritize_verb="p", weight=1))
+    assert rig.ask().scores["a"] == 10
+    assert sorted(path for path, _ in server.calls) == ["/base/f", "/base/p"]
+
+
+@pytest.mark.parametrize("ignorable", [True, False], ids=["may be ignored", "must be obeyed"])
+def test_whether_the_scheduler_binds_itself_is_said_by_the_extender_that_binds(ignorable: bool) -> None:
+    urls = [f"http://127.0.0.1:{port}" for port in (1, 2, 3)]
+    rig = Rig(
+        Extender(url_prefix=urls[1], filter_verb="f", ignorable=not ignorable),
+        Extender(url_prefix=urls[0], bind_verb="b", ignorable=not ignorable),
+        Extender(url_prefix=urls[1], bind_verb="b", ignorable=ignorable),
+    )
+    assert rig.calls.may_bind(Bind("a", "p", "u", "n", by=urls[1])) is ignorable
+    assert rig.calls.may_bind(Bind("a", "p", "u", "n", by=urls[0])) is not ignorable
+
+
 def test_missing_scores_stop_no_pod(server: ExtenderServer) -> None:
     server.acts = {"p": fails, "q": score(a=1)}
     rig = Rig(

@@ -24,6 +24,8 @@ def test_failures_of_one_kind_are_logged_once_in_a_while(caplog: pytest.LogCaptu
         now[0] = 11.0
         metrics.failed(URL, "filter", "timeout", "late again")
     assert caplog.records[-1].getMessage() == "extender: late again"
+    kept = [record.fields.get("more") for record in caplog.records]  # type: ignore[attr-defined]
+    assert kept == [None, None, 99], "those that no line told"
     labels = {"extender": URL, "verb": "filter", "reason": "timeout"}
     assert registry.get_sample_value("muster_extender_errors_total", labels) == 101
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.app.failures import rejections
 from scheduler_core.app.failures.rejections import PodRejection, Rejections, rejection_patch
 from scheduler_core.engine.decisions import Rejected
 from scheduler_core.model.timestamps import format_micro_time
@@ -88,3 +89,12 @@ def test_each_pod_is_remembered_by_itself() -> None:
     written(known, refused(POD, "n"), 1.0)
     other = make_pod("a/q").uid("q").status(conditions=own_event().raw["status"]["conditions"])
     assert written(known, refused(other), 2.0) is None
+
+
+def test_so_many_are_remembered_and_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rejections, "_MOST", 2)
+    known = Rejections()
+    for name in ("a", "b", "a", "c"):
+        written(known, refused(make_pod(f"ns/{name}").uid(name)), 1.0)
+    said = said_by(refused(POD))
+    assert [name for name in ("a", "b", "c") if known.is_latest(name, said)] == ["a", "c"]
