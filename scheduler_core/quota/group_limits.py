@@ -6,7 +6,7 @@ The rules are in docs/quota-trees.md#rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -20,8 +20,11 @@ _NOTHING: Final[ResourceList] = {}
 _NO_QUOTAS: Final[Mapping[str, ResourceList]] = {}
 
 
-class Exceeded(NamedTuple):
-    """The first resource that exceeds a limit, with the amounts that together exceed it."""
+Rule = Literal["max", "group max", "sum(min)"]
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """The amounts of one resource that together are compared with a limit."""
 
     resource: str
     used: int
@@ -30,6 +33,24 @@ class Exceeded(NamedTuple):
     limit: int
     held: int
     kept: int
+
+    @property
+    def before(self) -> int:
+        """All that counts beside what is asked for."""
+        return self.used + self.nominated + self.held + self.kept
+
+    @property
+    def beyond(self) -> int:
+        """By how much the limit is exceeded; 0 or less where it is not."""
+        return self.before + self.asked - self.limit
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One resource under one rule, refused or not; `group` is the QuotaGroup whose max it is, else empty."""
+
+    rule: Rule
+    group: str
+    numbers: Compared
 
 
 class Checked(NamedTuple):
@@ -42,7 +63,7 @@ class Checked(NamedTuple):
     held: ResourceList
     kept: ResourceList = _NOTHING
 
-    def beyond(self, limits: ResourceList, used: ResourceList) -> Exceeded | None:
+    def beyond(self, limits: ResourceList, used: ResourceList) -> Compared | None:
         """The first resource in order that exceeds its limit; only resources that are asked for count."""
         for name in sorted(self.demand):
             asked, limit = self.demand[name], limits.get(name)
@@ -50,8 +71,17 @@ class Checked(NamedTuple):
                 in_use, extra = used.get(name, 0), self.nominated.get(name, 0)
                 held, kept = self.held.get(name, 0), self.kept.get(name, 0)
                 if in_use + extra + held + kept + asked > limit:
-                    return Exceeded(name, in_use, extra, asked, limit, held, kept)
+                    return Compared(name, in_use, extra, asked, limit, held, kept)
         return None
+
+    def lines(self, rule: Rule, limits: ResourceList, used: ResourceList, group: str = "") -> Iterator[Line]:
+        """What `beyond` compares, of all resources in order."""
+        for name in sorted(self.demand):
+            asked, limit = self.demand[name], limits.get(name)
+            if asked > 0 and limit is not None:
+                counts = (amounts.get(name, 0) for amounts in (self.held, self.kept))
+                found = used.get(name, 0), self.nominated.get(name, 0), asked, limit, *counts
+                yield Line(rule, group, Compared(name, *found))
 
 
 class KeptBack(NamedTuple):
@@ -68,12 +98,14 @@ def group_refusal(
     nominated_by: Mapping[str, ResourceList],
     *,
     after_leaving: bool = False,
-) -> tuple[str, Exceeded] | None:
+    told: list[Line] | None = None,
+) -> tuple[str, Compared] | None:
     """The lowest group above a quota whose max the demand exceeds, with the numbers; None if it fits all.
 
     `own` is the demand with what counts in its quota; `nominated_by` what nominated pods of other quotas will
-    use, by namespace.
+    use, by namespace. `told` gets the lines of all groups.
     """
+    first: tuple[str, Compared] | None = None
     for group in ledger.groups_above(quota.namespace):
         limits = group.group.max
         if not limits:
@@ -81,10 +113,15 @@ def group_refusal(
         used = {name: group.sums.amount(name, after_leaving=after_leaving) for name in own.demand}
         beside = nominated_in(group, nominated_by, without=quota.namespace)
         nominated = plus(own.nominated, beside) if beside else own.nominated
-        found = own._replace(nominated=nominated).beyond(limits, used)
-        if found is not None:
-            return group.name, found
-    return None
+        compared = own._replace(nominated=nominated)
+        found = compared.beyond(limits, used)
+        if found is not None and first is None:
+            first = group.name, found
+        if told is not None:
+            told += compared.lines("group max", limits, used, group.name)
+        elif first is not None:
+            return first
+    return first
 
 
 def beyond_group_max(

@@ -20,10 +20,18 @@ from scheduler_core.quota.aggregate import (
     sum_limits,
 )
 from scheduler_core.quota.aggregate import guaranteed as guaranteed_by
-from scheduler_core.quota.group_limits import Checked, Exceeded, KeptBack, Reading, group_refusal, kept_back
+from scheduler_core.quota.group_limits import (
+    Checked,
+    Compared,
+    KeptBack,
+    Line,
+    Reading,
+    Rule,
+    group_refusal,
+    kept_back,
+)
 from scheduler_core.quota.ledger import QuotaLedger, charged, less, plus
 
-Rule = Literal["max", "group max", "sum(min)"]
 # The use that each rule limits, its limit, and what helps where that does not say it.
 _WORDING: Final[dict[Rule, tuple[str, str, str]]] = {
     "max": ("used", "max", ""),
@@ -131,8 +139,13 @@ def admit_charge(
     beyond_max: bool = False,
     held: ResourceList = _NOTHING,
     holder: str = "",
+    told: list[Line] | None = None,
 ) -> Refusal | None:
-    """`admit` for a charge, which may be that of several pods together."""
+    """`admit` for a charge, which may be that of several pods together.
+
+    `told` gets all that is compared, in the order of the rules, where the charge is admitted, too: whoever
+    tells people about a decision has the numbers from here.
+    """
     quota = ledger.quota_of(namespace)
     if quota is None:
         return None
@@ -149,22 +162,34 @@ def admit_charge(
         held_total = _NOTHING
     sums = sum_limits(ledger, quota, demand, before)
     own = Checked(demand, nominated, held)
+    first: Refusal | None = None
     refused = None if beyond_max else own.beyond(quota.max, used)
     if refused is not None:
-        return _refusal(quota, "max", refused, holder)
+        first = _refusal(quota, "max", refused, holder)
+    if told is not None:
+        told += own.lines("max", quota.max, used)
+    elif first is not None:
+        return first
     kept = KeptBack({})
     if ledger.tree:
-        in_groups = group_refusal(ledger, quota, own, nominated_by, after_leaving=after_leaving)
+        in_groups = group_refusal(ledger, quota, own, nominated_by, after_leaving=after_leaving, told=told)
         if in_groups is not None:
             group, refused = in_groups
-            return _refusal(quota, "group max", refused, holder, group)
+            first = first or _refusal(quota, "group max", refused, holder, group)
+            if told is None:
+                return first
         reading = Reading(ledger, nominated_by, after_leaving, guaranteed, guaranteeing)
         kept = kept_back(reading, quota, demand)
-    refused = Checked(demand, nominated_total, held_total, kept.amounts).beyond(sums, total_used)
-    return None if refused is None else _refusal(quota, "sum(min)", refused, holder, kept.group)
+    together = Checked(demand, nominated_total, held_total, kept.amounts)
+    refused = together.beyond(sums, total_used)
+    if told is not None:
+        told += together.lines("sum(min)", sums, total_used)
+    if refused is None or first is not None:
+        return first
+    return _refusal(quota, "sum(min)", refused, holder, kept.group)
 
 
-def _refusal(quota: ElasticQuota, rule: Rule, numbers: Exceeded, holder: str, group: str = "") -> Refusal:
+def _refusal(quota: ElasticQuota, rule: Rule, numbers: Compared, holder: str, group: str = "") -> Refusal:
     return Refusal(
         quota.key,
         rule,

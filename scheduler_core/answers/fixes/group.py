@@ -10,7 +10,6 @@ from scheduler_core.answers.changes import Changes
 from scheduler_core.answers.fixes.fix import Amount, Fix, TriedFix, proven, step_of
 from scheduler_core.answers.fixes.trial import Prover, least
 from scheduler_core.answers.why.ladder import Examination
-from scheduler_core.answers.why.numbers import QuotaNumbers
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
 from scheduler_core.model.groups.gang import RESOURCES, Gang
@@ -171,7 +170,7 @@ def _short(examined: Examination, pods: Sequence[Pod], need: int) -> dict[str, i
     """Resources that are short, and by how much less each pod would do, by quota or on the best node."""
     found: dict[str, int] = {}
     for line in examined.quota:
-        short = _beyond(line)
+        short = max(line.above_max, line.above_sum)
         if short > 0 and line.resource != names.PODS:
             found[line.resource] = -(-short // max(need, 1))
     room = examined.room
@@ -179,13 +178,6 @@ def _short(examined: Examination, pods: Sequence[Pod], need: int) -> dict[str, i
         own = pods[0].requests.get(room.scarce, 0)
         found[room.scarce] = max(found.get(room.scarce, 0), own - room.free if room.free < own else own // 2)
     return {name: cut for name, cut in found.items() if cut > 0 and pods[0].requests.get(name, 0) > 1}
-
-
-def _beyond(line: QuotaNumbers) -> int:
-    short = line.used + line.asked - line.max if line.max is not None else 0
-    if line.sum_min is not None:
-        short = max(short, line.in_use + line.asked - line.sum_min)
-    return short
 
 
 def with_priority(

@@ -75,6 +75,12 @@ def quota_fixes(prover: Prover, namespace: str, numbers: Sequence[QuotaNumbers])
             yield both
 
 
+def _least_min(line: QuotaNumbers) -> int:
+    """The min that guarantees the work, and gives the sum of min room for it beside all that counts."""
+    wanted = line.used + line.asked
+    return wanted if line.total is None else max(wanted, line.min + line.total.beyond)
+
+
 class BoundSearch:
     """The search for the smallest bounds of one quota."""
 
@@ -86,18 +92,16 @@ class BoundSearch:
     def max_wanted(self) -> dict[tuple[str, str], int]:
         """Enough max for the work, where it is in the way."""
         return {
-            ("max", line.resource): line.used + line.asked
+            ("max", line.resource): line.own.limit + line.own.beyond
             for line in self.numbers.values()
-            if line.max is not None and line.used + line.asked > line.max
+            if line.own is not None and line.own.beyond > 0
         }
 
     def min_wanted(self) -> dict[tuple[str, str], int]:
         """Enough min for the work to be guaranteed, and for the sum of min, as far as max allows."""
         found = {}
         for line in self.numbers.values():
-            wanted = line.used + line.asked
-            if line.sum_min is not None:
-                wanted = max(wanted, line.min + line.in_use + line.asked - line.sum_min)
+            wanted = _least_min(line)
             top = wanted if line.max is None else min(wanted, line.max)
             if top > line.min:
                 found["min", line.resource] = top
@@ -109,9 +113,7 @@ class BoundSearch:
         if not found:
             return {}
         for line in self.numbers.values():
-            wanted = line.used + line.asked
-            if line.sum_min is not None:
-                wanted = max(wanted, line.min + line.in_use + line.asked - line.sum_min)
+            wanted = _least_min(line)
             if ("max", line.resource) in found:
                 found["max", line.resource] = max(found["max", line.resource], wanted)
             elif line.max is not None:
@@ -160,9 +162,9 @@ class BoundSearch:
     def _gap(self, key: tuple[str, str], step: int) -> int:
         """The steps by which the sum of min is too small, for a min; 0 for a max."""
         line = self.numbers[key[1]]
-        if key[0] == "max" or line.sum_min is None:
+        if key[0] == "max" or line.total is None:
             return 0
-        return -(-(line.in_use + line.asked - line.sum_min) // step)
+        return -(-line.total.beyond // step)
 
     def _now(self, key: tuple[str, str]) -> int:
         bound, resource = key

@@ -11,9 +11,8 @@ from typing import Final, Literal
 
 from scheduler_core.answers.why.group_rungs import gang_rung, topology_rung
 from scheduler_core.answers.why.node_rungs import load_rung, refusals_of
-from scheduler_core.answers.why.numbers import profile_of, quota_numbers
+from scheduler_core.answers.why.numbers import profile_of, quota_answer
 from scheduler_core.answers.why.queue_place import unit_ref
-from scheduler_core.answers.why.quota_rungs import quota_rungs
 from scheduler_core.answers.why.rung import BLOCKED
 from scheduler_core.answers.why.subject import members_of, subject_of_group
 from scheduler_core.engine.queue.unit import QueuedUnit
@@ -71,8 +70,7 @@ class Causes:
         pods = members_of(self._simulation, subject)
         if not pods:
             return None
-        numbers = quota_numbers(self._simulation, pods, subject.need)
-        if any(rung.state == BLOCKED for rung in quota_rungs(self._simulation, pods, subject.need, numbers)):
+        if quota_answer(self._simulation, pods, subject.need).refusal is not None:
             return "quota"
         place = topology_rung(self._simulation, subject, pods)
         return "topology" if place is not None and place.state == BLOCKED else None

@@ -9,7 +9,14 @@ import msgspec
 from scheduler_core.answers.fixes.trial import RunTrial, try_subject
 from scheduler_core.answers.why.group_rungs import gang_rung, topology_rung
 from scheduler_core.answers.why.node_rungs import Refusals, load_rung, node_rung, refusals_of
-from scheduler_core.answers.why.numbers import QuotaNumbers, RoomNumbers, profile_of, quota_numbers, room_for
+from scheduler_core.answers.why.numbers import (
+    QuotaAnswer,
+    QuotaNumbers,
+    RoomNumbers,
+    profile_of,
+    quota_answer,
+    room_for,
+)
 from scheduler_core.answers.why.queue_place import Keeper, QueuePlace, keepers, queue_place
 from scheduler_core.answers.why.quota_rungs import preemption_rung, quota_rungs
 from scheduler_core.answers.why.rung import BLOCKED, UNKNOWN, Rung
@@ -49,11 +56,11 @@ def examine(subject: Subject, *, all_known: bool = True) -> Callable[[Simulation
         if not pods:
             rung = gang_rung(simulation, subject.group, before)
             return Examination(trial, (rung,) if rung is not None else (), place)
-        numbers = quota_numbers(simulation, pods, subject.need, all_known=all_known)
+        quota = quota_answer(simulation, pods, subject.need, all_known=all_known)
         room = room_for(simulation, pods) if all_known else None
         refusals = refusals_of(simulation, pods) if all_known else ()
-        rungs = _rungs(simulation, subject, pods, before, numbers, room, refusals, trial, all_known)
-        return Examination(trial, tuple(rungs), place, numbers, room, refusals, keepers(simulation, subject))
+        rungs = tuple(_rungs(simulation, subject, pods, before, quota, room, refusals, trial, all_known))
+        return Examination(trial, rungs, place, quota.numbers, room, refusals, keepers(simulation, subject))
 
     return question
 
@@ -63,7 +70,7 @@ def _rungs(
     subject: Subject,
     pods: Sequence[Pod],
     before: Census,
-    numbers: tuple[QuotaNumbers, ...],
+    quota: QuotaAnswer,
     room: RoomNumbers | None,
     refusals: tuple[Refusals, ...],
     trial: RunTrial,
@@ -81,7 +88,7 @@ def _rungs(
             Rung("gates", BLOCKED, f"{len(gated)} of {len(pods)} pods have scheduling gates: {gates}")
         )
     found.append(gang_rung(simulation, subject.group, before))
-    found += quota_rungs(simulation, pods, subject.need, numbers, all_known=all_known)
+    found += quota_rungs(simulation, pods, subject.need, quota, all_known=all_known)
     if not all_known:
         found.append(Rung("quota", UNKNOWN, "sum(min): the ElasticQuotas of other namespaces were not read"))
     found.append(topology_rung(simulation, subject, pods))

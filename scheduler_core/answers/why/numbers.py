@@ -9,19 +9,23 @@ import numpy as np
 
 from scheduler_core.engine.gang.capacity import capacity_limit
 from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.queueing.quota_obstacles import reading_of_charge
 from scheduler_core.model.names import CAPACITY_SCHEDULING, PODS
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.quota.aggregate import counts_guarantees, sum_limits
+from scheduler_core.quota.group_limits import Compared, Line
 from scheduler_core.quota.group_need import least
 from scheduler_core.quota.ledger import charged
+from scheduler_core.quota.policy import Refusal
 from scheduler_core.simulate.world import Simulation
 
 
 class QuotaNumbers(msgspec.Struct, frozen=True):
     """One resource that the subject asks of its quota, in the units of `model.quantity`.
 
-    `asked` is what must start together asks for in all. `max` is None where the quota has none, `sum_min`
-    where no quota names the resource in min; `in_use` is what all quotas use of it.
+    `asked` is what must start together asks for in all, `used` what its quota uses; `max` is None where the
+    quota has none. The others are what the rules of admission compare: `own` with the max of the quota,
+    `groups` with that of QuotaGroups above it, `total` with the sum of min; None where a rule does not limit
+    the resource, or is not known.
     """
 
     resource: str
@@ -29,23 +33,40 @@ class QuotaNumbers(msgspec.Struct, frozen=True):
     used: int
     min: int
     max: int | None
-    in_use: int
-    sum_min: int | None
+    own: Compared | None = None
+    groups: tuple[Line, ...] = ()
+    total: Compared | None = None
 
     @property
-    def above_max(self) -> bool:
-        """Whether the subject exceeds the max of its quota."""
-        return self.max is not None and self.used + self.asked > self.max
+    def above_max(self) -> int:
+        """By how much the subject exceeds the max of its quota; 0 where it does not."""
+        return max(0, self.own.beyond) if self.own is not None else 0
 
     @property
-    def above_sum(self) -> bool:
-        """Whether all quotas together exceed the sum of min with the subject."""
-        return self.sum_min is not None and self.in_use + self.asked > self.sum_min
+    def above_sum(self) -> int:
+        """By how much all quotas together exceed the sum of min with the subject; 0 where they do not."""
+        return max(0, self.total.beyond) if self.total is not None else 0
+
+    @property
+    def refused(self) -> bool:
+        """Whether a rule refuses the subject for this resource."""
+        return bool(self.above_max or self.above_sum or any(line.numbers.beyond > 0 for line in self.groups))
 
     @property
     def above_min(self) -> bool:
         """Whether the subject borrows."""
         return self.used + self.asked > self.min
+
+
+class QuotaAnswer(msgspec.Struct, frozen=True):
+    """What quotas say to a subject: the numbers by resource, and their refusal, or None if they admit it.
+
+    Where `numbers` is empty, no quota limits what is asked for. The refusal is unknown, and None, where only
+    the own namespace is known.
+    """
+
+    numbers: tuple[QuotaNumbers, ...] = ()
+    refusal: Refusal | None = None
 
 
 class RoomNumbers(msgspec.Struct, frozen=True):
@@ -77,35 +98,35 @@ def charge_of(pods: Iterable[Pod], need: int) -> dict[str, int]:
     return least(need, (charged(pod.requests) for pod in pods))
 
 
-def quota_numbers(
+def quota_answer(
     simulation: Simulation, pods: Sequence[Pod], need: int, *, all_known: bool = True
-) -> tuple[QuotaNumbers, ...]:
-    """The numbers per resource that the pods ask for and quotas name, sorted; nothing without a quota.
+) -> QuotaAnswer:
+    """What quotas say to the pods, as the scheduler reads it: per resource that they ask for and quotas name.
 
     Without `all_known` only the own quota is known, and there are no sums over all quotas.
     """
-    profile = profile_of(simulation, pods)
-    ledger = simulation.state.ledger
-    quota = ledger.quota_of(pods[0].namespace) if pods else None
+    profile, state = profile_of(simulation, pods), simulation.state
+    quota = state.ledger.quota_of(pods[0].namespace) if pods else None
     if quota is None or profile is None or CAPACITY_SCHEDULING not in profile.enabled:
-        return ()
-    charge = charge_of(pods, need)
-    used = ledger.used(quota.namespace)
-    sums = sum_limits(ledger, quota, charge)
-    total = ledger.in_use(guaranteeing=counts_guarantees(ledger, quota, charge))
-    return tuple(
+        return QuotaAnswer()
+    charge = least(need, (charged(state.nodes.flavors.asked(pod)) for pod in pods))
+    used = state.ledger.used(quota.namespace)
+    reading = reading_of_charge(state, pods[0], charge)
+    numbers = tuple(
         QuotaNumbers(
             name,
             asked,
             used.get(name, 0),
             quota.min.get(name, 0),
             quota.max.get(name),
-            total.get(name, 0),
-            sums.get(name) if all_known else None,
+            reading.own(name),
+            reading.groups(name) if all_known else (),
+            reading.total(name) if all_known else None,
         )
         for name, asked in sorted(charge.items())
-        if asked > 0 and (name in quota.max or name in ledger.total_min)
+        if asked > 0 and (name in quota.max or name in state.ledger.total_min or reading.groups(name))
     )
+    return QuotaAnswer(numbers, reading.refusal if all_known else None)
 
 
 def room_for(simulation: Simulation, pods: Sequence[Pod]) -> RoomNumbers | None:

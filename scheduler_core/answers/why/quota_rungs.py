@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from scheduler_core.answers.why.numbers import (
+    QuotaAnswer,
     QuotaNumbers,
     RoomNumbers,
     charge_of,
@@ -16,16 +17,14 @@ from scheduler_core.answers.why.numbers import (
 )
 from scheduler_core.answers.why.rung import BLOCKED, OK, Rung
 from scheduler_core.framework.preemption.covered import spared
-from scheduler_core.framework.queueing.quota_obstacles import refusal_of_charge
 from scheduler_core.model.names import CAPACITY_SCHEDULING, DEFAULT_PREEMPTION, PODS
 from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.printing.counts import names_text
 from scheduler_core.quota.aggregate import guaranteed
-from scheduler_core.quota.group_need import least
-from scheduler_core.quota.ledger import charged
-from scheduler_core.quota.policy import Refusal, borrowed, charge_within_min
+from scheduler_core.quota.group_limits import Compared
+from scheduler_core.quota.policy import borrowed, charge_within_min
 from scheduler_core.simulate.world import Simulation
 from scheduler_core.state.gangs.held_quota import held_against
 
@@ -37,47 +36,30 @@ def quota_rungs(
     simulation: Simulation,
     pods: Sequence[Pod],
     need: int,
-    numbers: Sequence[QuotaNumbers],
+    answer: QuotaAnswer,
     *,
     all_known: bool = True,
 ) -> list[Rung]:
-    """One check per resource, or one that says why there is none.
-
-    What the scheduler refuses for another reason than these numbers has a check in the scheduler's words.
-    """
+    """One check per resource, or one that says why there is none."""
     namespace = pods[0].namespace
     quota = simulation.state.ledger.quota_of(namespace)
     if quota is None:
         return [Rung(_QUOTA, OK, f"namespace {namespace} has no ElasticQuota: nothing is limited")]
-    refusal = _refusal(simulation, pods, need) if all_known else None
-    if not numbers and refusal is None:
+    if not answer.numbers:
         return [Rung(_QUOTA, OK, f"ElasticQuota {quota.key} limits nothing that is asked for")]
     each = pods[0].requests if len({tuple(sorted(pod.requests.items())) for pod in pods}) == 1 else {}
     rungs = []
-    for line in numbers:
-        groups = _groups_text(simulation, quota, line) if all_known else ""
-        blocked = line.above_max or line.above_sum or bool(groups)
-        if shown(line.resource, blocked=blocked):
-            text = _quota_text(line, need, each) + groups + _shared_text(simulation, quota, line)
-            rungs.append(Rung(_QUOTA, BLOCKED if blocked else OK, text))
+    for line in answer.numbers:
+        if shown(line.resource, blocked=line.refused):
+            text = _quota_text(line, need, each) + _groups_text(line) + _shared_text(simulation, quota, line)
+            rungs.append(Rung(_QUOTA, BLOCKED if line.refused else OK, text))
     held = held_against(simulation.state, pods[0])
-    if refusal is not None and all(rung.state == OK for rung in rungs):
-        rungs.append(Rung(_QUOTA, BLOCKED, str(refusal)))
-    elif held.amounts:
+    if held.amounts:
         parts = ", ".join(
             f"{name}={format_resource(name, held.amounts[name])}" for name in sorted(held.amounts)
         )
         rungs.append(Rung(_QUOTA, OK, f"{parts} are held for {held.holder}"))
     return rungs
-
-
-def _refusal(simulation: Simulation, pods: Sequence[Pod], need: int) -> Refusal | None:
-    """Why quotas refuse the pods together, by the rules of the scheduler itself; None if they do not."""
-    profile, state = profile_of(simulation, pods), simulation.state
-    if profile is None or CAPACITY_SCHEDULING not in profile.enabled:
-        return None
-    charge = least(need, (charged(state.nodes.flavors.asked(pod)) for pod in pods))
-    return refusal_of_charge(state, pods[0], charge)
 
 
 def asks_text(resource: str, asked: int, need: int, each: dict[str, int]) -> str:
@@ -99,24 +81,33 @@ def _quota_text(line: QuotaNumbers, need: int, each: dict[str, int]) -> str:
         f"{text(then - max(line.min, line.used))} are borrowed" if line.above_min else "nothing is borrowed"
     )
     parts.append(f"min {text(line.min)}, {most}: {borrows}")
-    if line.above_max and line.max is not None:
-        parts.append(f"{text(then)} exceed max {text(line.max)}")
-    if line.sum_min is not None:
-        left = max(line.sum_min - line.in_use, 0)
-        parts.append(
-            f"all quotas use {text(line.in_use)} of sum(min) {text(line.sum_min)}: {text(left)} left"
-        )
+    if line.own is not None and line.own.beyond > 0:
+        counted = line.own.before + line.asked
+        parts.append(f"{text(counted)}{_beside(line.own)} exceed max {text(line.own.limit)}")
+    if line.total is not None:
+        left = max(line.total.limit - line.total.before, 0)
+        uses = f"all quotas use {text(line.total.used)}{_beside(line.total)}"
+        parts.append(f"{uses} of sum(min) {text(line.total.limit)}: {text(left)} left")
     return "; ".join(parts)
 
 
-def _groups_text(simulation: Simulation, quota: ElasticQuota, line: QuotaNumbers) -> str:
+def _beside(numbers: Compared) -> str:
+    """What counts beside use and request: of nominated pods, of waiting groups, and what groups keep back."""
+    parts = (("nominated", numbers.nominated), ("held", numbers.held), ("kept back", numbers.kept))
+    told = ", ".join(f"{format_resource(numbers.resource, value)} {word}" for word, value in parts if value)
+    return f" (with {told})" if told else ""
+
+
+def _groups_text(line: QuotaNumbers) -> str:
     """The groups above the quota whose max the subject exceeds, the nearest first."""
-    name, text = line.resource, ""
-    for group in simulation.state.ledger.groups_above(quota.namespace):
-        limit, used = group.group.max.get(name), group.sums.amount(name)
-        if limit is not None and used + line.asked > limit:
-            uses, then, most = (format_resource(name, value) for value in (used, used + line.asked, limit))
-            text += f"; all quotas of QuotaGroup {group.name} use {uses}: {then} exceed its max {most}"
+    text = ""
+    for above in line.groups:
+        numbers = above.numbers
+        if numbers.beyond > 0:
+            amounts = (numbers.used, numbers.before + numbers.asked, numbers.limit)
+            uses, then, most = (format_resource(line.resource, value) for value in amounts)
+            text += f"; all quotas of QuotaGroup {above.group} use {uses}: "
+            text += f"{then}{_beside(numbers)} exceed its max {most}"
     return text
 
 

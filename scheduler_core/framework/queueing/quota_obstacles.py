@@ -43,8 +43,10 @@ from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.aggregate import limits_everybody
 from scheduler_core.quota.fair_shares import staying
+from scheduler_core.quota.group_limits import Line
 from scheduler_core.quota.ledger import charged
 from scheduler_core.quota.policy import Refusal, admit_charge
+from scheduler_core.quota.reading import AdmissionReading
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.gangs.held_quota import held_against
@@ -108,6 +110,18 @@ def refusal_of_charge(
     return structs.replace(refusal, until_later=True)
 
 
+def reading_of_charge(state: ClusterState, pod: Pod, charge: ResourceList) -> AdmissionReading:
+    """`refusal_of_charge` with all numbers that decide, also where quotas admit the charge."""
+    refusal = refusal_of_charge(state, pod, charge)
+    told: list[Line] = []
+    at_once = _refusal(state, pod, charge, told=told)
+    if refusal != at_once and (refusal is None or not refusal.until_later):
+        # What waiting nominated pods will need is not needed now.
+        told.clear()
+        _refusal(state, pod, charge, without_waiting=True, told=told)
+    return AdmissionReading(tuple(told), refusal)
+
+
 def _refusal(
     state: ClusterState,
     pod: Pod,
@@ -117,6 +131,7 @@ def _refusal(
     beyond_max: bool = False,
     without_waiting: bool = False,
     in_order: bool = False,
+    told: list[Line] | None = None,
 ) -> Refusal | None:
     own, total = _NONE, _NONE
     by_quota: Mapping[str, ResourceList] = {}
@@ -135,6 +150,7 @@ def _refusal(
         beyond_max=beyond_max,
         held=held.amounts,
         holder=held.holder,
+        told=told,
     )
 
 

@@ -14,7 +14,7 @@ from scheduler_core.answers.why.answer import why
 from scheduler_core.answers.why.subject import subject_of
 from scheduler_core.answers.worlds import CopiedWorld
 from scheduler_core.config import load_config
-from scheduler_core.model.names import QUOTA_GROUP_LABEL
+from scheduler_core.model.names import CHARGED_ANNOTATION, QUOTA_GROUP_LABEL
 from scheduler_core.simulate import Simulation
 from tests.support.every import every_seed
 from tests.support.load_builders import make_metric
@@ -110,6 +110,15 @@ def held_quota() -> Simulation:
     )  # fmt: skip
 
 
+def another_quota_is_full_of_pods_without_a_node() -> Simulation:
+    """Pods of another scheduler, charged and without a node, take no min from others."""
+    waits = pod("b", "x", 6, schedulerName="other")
+    waits["metadata"]["annotations"] = {CHARGED_ANNOTATION: "true"}
+    members = [pod("a", f"g-{number}", 1, "g", nodeSelector={"disk": "none"}) for number in range(2)]
+    alone = pod("a", "p", 2, nodeSelector={"disk": "none"})
+    return cluster(node("n0", 20), quota("a", 4, 8), quota("b", 2, 6), waits, alone, group("g", 2), *members)
+
+
 def too_large_beside_equals() -> Simulation:
     return cluster(node("n1"), *(pod("a", f"new-{number}", 16) for number in range(3)))
 
@@ -124,6 +133,7 @@ WORLDS: dict[str, Callable[[], Simulation]] = {
     "all nodes are busy": loaded,
     "the max of a group of quotas": max_of_a_group,
     "quota that is held for a group": held_quota,
+    "another quota is full of pods without a node": another_quota_is_full_of_pods_without_a_node,
     "equal pods that no node holds": too_large_beside_equals,
 }
 
@@ -135,6 +145,17 @@ def test_the_cause_is_the_first_check_that_blocks(name: str) -> None:
     assert [cause for _, cause, _ in found] == [check for _, _, check in found]
 
 
+@pytest.mark.parametrize(("kind", "name"), [("Pod", "p"), ("PodGroup", "g")], ids=["a pod", "a gang"])
+def test_pods_without_a_node_block_nobody_within_its_min(kind: str, name: str) -> None:
+    base = another_quota_is_full_of_pods_without_a_node()
+    (unit,) = [unit for unit in queue(base).units if unit.name == name]
+    assert unit.cause == "nodes"
+    rungs = why(CopiedWorld(base), subject_of(base, kind, "a", name)).examined.rungs
+    told = [rung for rung in rungs if rung.name == "quota"]
+    assert [rung.state for rung in told] == ["ok"]
+    assert told[0].text.endswith("all quotas use 2 of sum(min) 6: 4 left")
+
+
 def test_the_group_of_quotas_is_named_with_its_numbers() -> None:
     base = max_of_a_group()
     rungs = why(CopiedWorld(base), subject_of(base, "Pod", "a", "p09")).examined.rungs
@@ -142,7 +163,7 @@ def test_the_group_of_quotas_is_named_with_its_numbers() -> None:
     assert "; all quotas of QuotaGroup dept use 9: 10 exceed its max 9" in told
 
 
-def test_a_max_of_a_group_on_what_its_quotas_do_not_name_is_told_as_the_scheduler_does() -> None:
+def test_a_max_of_a_group_on_what_its_quotas_do_not_name_is_told() -> None:
     base = max_of_a_group()
     spec = {"min": {GPU: "8"}, "max": {GPU: "20", "cpu": "1"}}
     base.update({"kind": "QuotaGroup", "metadata": {"name": "dept"}, "spec": spec})
@@ -153,8 +174,8 @@ def test_a_max_of_a_group_on_what_its_quotas_do_not_name_is_told_as_the_schedule
     rungs = why(CopiedWorld(base), subject_of(base, "Pod", "a", "q")).examined.rungs
     (told,) = [rung.text for rung in rungs if rung.state == "blocked" and rung.name == "quota"]
     assert unit.cause == "quota"
-    assert told == unit.message.split(". ")[0]
-    assert "QuotaGroup dept cpu=0 + requested 2 exceeds its max=1" in told
+    assert "QuotaGroup dept cpu=0 + requested 2 exceeds its max=1" in unit.message
+    assert told.endswith("; all quotas of QuotaGroup dept use 0: 2 exceed its max 1")
 
 
 def with_racks(*objects: Raw) -> Simulation:
