@@ -16,7 +16,7 @@ import msgspec
 from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import EVENTS
 from scheduler_core.model.meta import ApiObject, Raw, decode
-from scheduler_core.model.names import EVENT_PREEMPTED, EVENT_RECLAIMED, MOVES_FOR, RECLAIMS_FOR
+from scheduler_core.model.names import EVENT_PREEMPTED, EVENT_RECLAIMED
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_history import QuotaEviction
 from scheduler_core.model.resources import ResourceList, parse_resource_list
@@ -30,7 +30,9 @@ _PREEMPTED_BY: Final = re.compile(
     r"preempted by (?P<pod>[^\s/]{1,253}/[^\s/]{1,253})(?: of (?P<group>[^()]{1,600}))? "
     r"\(priority -?\d{1,11}\)"
 )
-_FOR_QUOTA: Final = re.compile(rf"(?:{RECLAIMS_FOR}|{MOVES_FOR}) ElasticQuota (?P<quota>[^\s;]{{1,600}})")
+_FOR_QUOTA: Final = re.compile(
+    r"(?:which reclaims the min of|a fair move for) ElasticQuota (?P<quota>[^\s;]{1,600})"
+)
 _OF_QUOTA: Final = re.compile(r"(?P<count>\d{1,9}) pods? \((?P<pods>[^)]{1,2000})\) with (?P<amounts>\S*)")
 _MORE: Final = re.compile(r" and \d{1,9} more$")
 

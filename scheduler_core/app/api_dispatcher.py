@@ -295,8 +295,8 @@ class ApiDispatcher:
                 self._report(EvictFailed(decision, str(error), refuses(error)))
             return
         log.info("evicted", extra=fields(pod=pod.key, preemptor=preemptor.key))
-        kind, reason, note = names.EVENT_NORMAL, names.EVENT_PREEMPTED, decision.event or decision.message
-        related = None if decision.event else pod_reference(preemptor)
+        kind, reason, note = names.EVENT_NORMAL, names.EVENT_PREEMPTED, decision.message
+        related = None if decision.hides else pod_reference(preemptor)
         self._event(pod, decision.profile, kind, reason, "Preempting", note, related)
 
     # Controllers' writes

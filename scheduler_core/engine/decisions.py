@@ -48,8 +48,8 @@ class Rejected(msgspec.Struct, frozen=True):
 class Evicted(msgspec.Struct, frozen=True):
     """A pod is to be evicted so that `preemptor` can run, by a rule: EVICTED_BY_PRIORITY or another.
 
-    `grace`: the seconds that it has to end; None: its own. `event`: what its Event says in place of the
-    message, where it must not name the preemptor.
+    `grace`: the seconds that it has to end; None: its own. `preemptors`: whom a new process is told that it
+    waits for the pod's end (`model.pods.pod.Pod`). `hides`: its Event must not name the preemptor.
     """
 
     pod: Pod
@@ -58,7 +58,8 @@ class Evicted(msgspec.Struct, frozen=True):
     message: str
     why: str = EVICTED_BY_PRIORITY
     grace: int | None = None
-    event: str = ""
+    preemptors: tuple[str, ...] = ()
+    hides: bool = False
 
 
 class Noticed(msgspec.Struct, frozen=True):
@@ -88,8 +89,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 def eviction_of(decision: Evicted) -> Evict:
     """The write that carries an eviction out."""
-    pod = decision.pod
-    return Evict(pod.namespace, pod.name, pod.uid, REASON_PREEMPTION, decision.message, decision.grace)
+    pod, text = decision.pod, decision.message
+    return Evict(
+        pod.namespace, pod.name, pod.uid, REASON_PREEMPTION, text, decision.grace, decision.preemptors
+    )
 
 
 Decision = Placed | Rejected | Evicted | Noticed | Asked

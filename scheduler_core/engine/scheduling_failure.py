@@ -26,15 +26,9 @@ from scheduler_core.model.names import (
     EVICTED_BY_PRIORITY,
     EVICTED_FAIRLY,
     EVICTED_FOR_MIN,
-    HIDDEN_NAME,
-    MOVES_FOR,
-    PREEMPTED_BY,
-    PREEMPTING_MEMBER,
     REASON_INVALID_TOPOLOGY,
     REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
-    RECLAIMS_FOR,
-    UIDS,
 )
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quantity import format_resource
@@ -64,9 +58,10 @@ def rejected(
         for victim in result.victims:
             state.mark_leaving(victim.uid)
             why = eviction_reason(state, pod, victim, fair=result.fair)
-            text, event = _texts(state, pod, victim, result.nominated, fair=result.fair)
-            grace = _grace(state, victim, why)
-            evicted.append(Evicted(victim, pod, profile.name, text, why, grace, event))
+            hidden = state.displacements.hides(pod, victim.namespace)
+            text = eviction_message(state, pod, victim, result.nominated, fair=result.fair, hidden=hidden)
+            grace, waits_for_it = _grace(state, victim, why), _preemptors(state, pod, hidden=hidden)
+            evicted.append(Evicted(victim, pod, profile.name, text, why, grace, waits_for_it, hidden))
     elif not awaited(state, pod) or _beyond_help(diagnosis):
         state.nominations.remove(pod.uid)
     refused = diagnosis.status
@@ -121,10 +116,11 @@ def evict_for_gang(state: ClusterState, preemption: GangPreemption) -> list[Deci
     for victim, pod in preemption.victims:
         state.mark_leaving(victim.uid)
         node = state.nominations.node_of(pod.uid)
-        text, event = _texts(state, pod, victim, node, group=group_of(pod), fair=fair)
+        hidden, group = state.displacements.hides(pod, victim.namespace), group_of(pod)
+        text = eviction_message(state, pod, victim, node, group=group, fair=fair, hidden=hidden)
         why = eviction_reason(state, pod, victim, fair=fair)
-        grace = _grace(state, victim, why)
-        decisions.append(Evicted(victim, pod, pod.scheduler_name, text, why, grace, event))
+        grace, waits_for_it = _grace(state, victim, why), _preemptors(state, pod, group, hidden=hidden)
+        decisions.append(Evicted(victim, pod, pod.scheduler_name, text, why, grace, waits_for_it, hidden))
     return decisions
 
 
@@ -134,29 +130,17 @@ def _evicted_there(state: ClusterState, unit: str, nodes: Collection[str]) -> bo
     return before.issuperset(nodes)
 
 
-def _texts(
-    state: ClusterState,
-    preemptor: Pod,
-    victim: Pod,
-    node: str,
-    *,
-    group: GroupRef | None = None,
-    fair: bool = False,
-) -> tuple[str, str]:
-    """(the message of an eviction, what its Event says in place of it or empty).
+def _preemptors(
+    state: ClusterState, preemptor: Pod, group: GroupRef | None = None, *, hidden: bool
+) -> tuple[str, ...]:
+    """For whom a pod is evicted, as a new process reads it in its status.
 
-    A new process reads from the message, which is in the pod's status, for whom the pod was evicted: where
-    names are hidden, by uids, which tell a tenant nothing.
+    Where names are hidden, by uids, which tell a tenant nothing.
     """
-    hidden = state.displacements.hides(preemptor, victim.namespace)
-    text = eviction_message(state, preemptor, victim, node, group=group, fair=fair, hidden=hidden)
     if not hidden:
-        return text, ""
+        return (preemptor.key, *([str(group)] if group is not None else []))
     gang = state.gangs.gangs.get(group.key) if group is not None else None
-    uids = PREEMPTING_MEMBER.join([preemptor.uid, *([gang.uid] if gang is not None and gang.uid else [])])
-    return eviction_message(
-        state, preemptor, victim, node, group=group, fair=fair, hidden=True, uids=uids
-    ), text
+    return (preemptor.uid, *([gang.uid] if gang is not None and gang.uid else []))
 
 
 def _displace(
@@ -261,7 +245,7 @@ def _grace(state: ClusterState, victim: Pod, why: str) -> int | None:
 
 
 def _named(pod: Pod, hidden: bool) -> str:
-    return f"{pod.namespace}{HIDDEN_NAME}" if hidden else pod.key
+    return f"{pod.namespace}/*" if hidden else pod.key
 
 
 def eviction_message(
@@ -273,20 +257,18 @@ def eviction_message(
     group: GroupRef | None = None,
     fair: bool = False,
     hidden: bool = False,
-    uids: str = "",
 ) -> str:
     """The message of an eviction: the preemptor, its quota, and what the victim's quota borrows.
 
     `node` is empty in a text about several nodes. `group` is given where the preemptor's whole group is to
     start; the message then has the group's own priority, if it has one. `fair`: in a fair move. `hidden`:
-    of the preemptor the namespace is told, not the name, and its `uids`, if they are given.
+    of the preemptor the namespace is told, not the name. Nobody reads the text back.
     """
-    whole = f"{PREEMPTING_MEMBER}{group}" if group is not None and not hidden else ""
+    whole = f" of {group}" if group is not None and not hidden else ""
     gang = state.gangs.gangs.get(group.key) if group is not None else None
     own_priority = gang.priority if gang is not None else None
     priority = preemptor.priority if own_priority is None else own_priority
-    known = f"{UIDS}{uids}, " if uids else ""
-    text = f"{PREEMPTED_BY}{_named(preemptor, hidden)}{whole} ({known}priority {priority})"
+    text = f"preempted by {_named(preemptor, hidden)}{whole} (priority {priority})"
     text += f" for node {node}" if node else ""
     own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
     if own is None or other is None:
@@ -297,7 +279,7 @@ def eviction_message(
     parts = ", ".join(f"{name}={format_resource(name, value)}" for name, value in amounts.items())
     uses = above_max_text(state.ledger, other)
     passed = f" and {uses}" if uses else ""
-    why = MOVES_FOR if fair else RECLAIMS_FOR
+    why = "a fair move for" if fair else "which reclaims the min of"
     return f"{text}, {why} ElasticQuota {own.key}; ElasticQuota {other.key} borrows {parts}{passed}"
 
 

@@ -24,9 +24,7 @@ from scheduler_core.kube.paging import MOST_PAGE_BYTES, PAGE_SIZE, Page, list_pa
 from scheduler_core.kube.paths import resource_path, with_query
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.requests import JSON, SingleWrite, request_for, with_precondition
-from scheduler_core.model.conditions import condition
 from scheduler_core.model.kinds import PODS, Resource
-from scheduler_core.model.names import DISRUPTION_TARGET
 from scheduler_core.model.writes import (
     Bind,
     Create,
@@ -225,8 +223,8 @@ class Client:
 
     def evict(self, write: Evict, *, dry_run: bool = False) -> bytes:
         """Mark the pod as disrupted, then delete it; a pod gone or replaced is a success (empty body)."""
-        marked = condition(DISRUPTION_TARGET, True, write.reason, write.message, self._wall())
-        patch = pod_status_patch(write.namespace, write.name, write.uid, {"conditions": [marked]})
+        marks = {"conditions": write.conditions(self._wall())}
+        patch = pod_status_patch(write.namespace, write.name, write.uid, marks)
         try:
             self.patch(patch, dry_run=dry_run)
             gone = Delete(PODS, write.namespace, write.name, write.uid, grace_seconds=write.grace_seconds)

@@ -27,6 +27,7 @@ from scheduler_core.model.names import (
     DISRUPTION_TARGET,
     GROUP_NAME_ANNOTATION,
     POD_SCHEDULED,
+    PREEMPTED_FOR,
     PROTECTED_GROUP_LABEL,
     RELEASED_ANNOTATION,
     SAKKARA_MEMBER_RANK_LABEL,
@@ -85,7 +86,7 @@ POD_STATUS_CHANGES: Final = OwnChanges(
     (PODS,),
     (("status", "conditions"), ("status", "nominatedNodeName")),
     subresource="status",
-    conditions=(POD_SCHEDULED, DISRUPTION_TARGET),
+    conditions=(POD_SCHEDULED, DISRUPTION_TARGET, PREEMPTED_FOR),
 )
 VOLUME_CHANGES: Final = OwnChanges(
     (PERSISTENT_VOLUMES,), (("spec", "claimRef"), (*_ANNOTATIONS, BOUND_BY_CONTROLLER_ANNOTATION))

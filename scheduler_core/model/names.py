@@ -181,16 +181,9 @@ POD_SCHEDULED: Final = "PodScheduled"
 POD_INITIALIZED: Final = "Initialized"
 POD_RESIZE_PENDING: Final = "PodResizePending"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
-# The message of DisruptionTarget for a pod that Muster evicted begins with this; namespace/name of the
-# preemptor follows, and its group if the whole group preempts. Where names are hidden, `namespace/*` and
-# the uids of both follow.
-PREEMPTED_BY: Final = "preempted by "
-HIDDEN_NAME: Final = "/*"
-UIDS: Final = "uid "
-PREEMPTING_MEMBER: Final = " of "
-# What follows in the message where another quota takes: before its ElasticQuota.
-RECLAIMS_FOR: Final = "which reclaims the min of"
-MOVES_FOR: Final = "a fair move for"
+# On a pod that Muster evicts, beside DisruptionTarget. Its message is no sentence: `namespace/name` of the
+# preemptor, and its group if the whole group preempts, or the uids of both, separated by commas.
+PREEMPTED_FOR: Final = "muster.dev/PreemptedFor"
 REASON_UNSCHEDULABLE: Final = "Unschedulable"
 REASON_SCHEDULING_GATED: Final = "SchedulingGated"
 REASON_INFEASIBLE: Final = "Infeasible"

@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from scheduler_core.model.conditions import condition
 from scheduler_core.model.kinds import PODS, Resource
+from scheduler_core.model.names import DISRUPTION_TARGET, PREEMPTED_FOR
 
 PatchType = Literal["merge", "json", "strategic", "apply"]
 
@@ -76,6 +78,7 @@ class Evict(msgspec.Struct, frozen=True):
     """Remove a victim: the DisruptionTarget condition first, then a delete with the uid as precondition.
 
     `grace_seconds`: what it has to end; None: its own grace period. A pod that ends already only gets less.
+    `preemptors`: for whom, which the condition PreemptedFor says in the same write; empty for nobody.
     """
 
     namespace: str
@@ -84,6 +87,14 @@ class Evict(msgspec.Struct, frozen=True):
     reason: str
     message: str
     grace_seconds: int | None = None
+    preemptors: tuple[str, ...] = ()
+
+    def conditions(self, now: float) -> list[dict[str, Any]]:
+        """The conditions that the pod gets before it is deleted, at a time in seconds since the epoch."""
+        found = [condition(DISRUPTION_TARGET, True, self.reason, self.message, now)]
+        if self.preemptors:
+            found.append(condition(PREEMPTED_FOR, True, self.reason, ",".join(self.preemptors), now))
+        return found
 
 
 def pod_status_patch(namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Patch:

@@ -14,7 +14,6 @@ import pytest
 from scheduler_core.app.failures.rejections import PodRejection, rejection_patch
 from scheduler_core.model.account_writes import ADOPTED_POD_CHANGES, SCHEDULER_CHANGES, OwnChanges
 from scheduler_core.model.account_writes import Path as FieldPath
-from scheduler_core.model.names import DISRUPTION_TARGET
 from scheduler_core.model.pods.adoption import joining, release
 from scheduler_core.model.pods.pod import parse_pod
 from scheduler_core.model.writes import Evict, Patch, Write
@@ -113,7 +112,7 @@ def test_conditions_of_pods_are_of_the_types_that_the_list_names(written: list[W
         for item in dict(write.body).get("status", {}).get("conditions", ())
     }
     # Whoever carries out an eviction says so first.
-    types |= {DISRUPTION_TARGET for write in written if isinstance(write, Evict)}
+    types |= {item["type"] for write in written if isinstance(write, Evict) for item in write.conditions(0.0)}
     assert types == {kind for each in SCHEDULER_CHANGES for kind in each.conditions}
 
 

@@ -45,6 +45,15 @@ def test_an_eviction_marks_the_pod_and_deletes_it(server: FaultServer, client: C
     assert "gracePeriodSeconds" not in deleted.body, "the pod has its own"
 
 
+def test_an_eviction_says_for_whom_in_the_same_write(server: FaultServer, client: Client) -> None:
+    client.write(Evict("a", "p", pod(server), "R", "m", None, ("b/q", "PodGroup b/g")))
+    marked, _ = server.requests
+    assert [(item["type"], item["message"]) for item in marked.body["status"]["conditions"]] == [
+        ("DisruptionTarget", "m"),
+        ("muster.dev/PreemptedFor", "b/q,PodGroup b/g"),
+    ]
+
+
 def test_an_eviction_may_say_how_long_the_pod_has(server: FaultServer, client: Client) -> None:
     uid = pod(server)
     client.write(Evict("a", "p", uid, "R", "m", 300))

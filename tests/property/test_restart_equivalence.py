@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from scheduler_core.engine import scheduling_failure
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.cycle import Cycle
@@ -66,6 +67,16 @@ def test_nor_would_it_in_worlds_of_the_day(seeds: range, request: pytest.Fixture
             small = shrunk(world, player.findings[0].check) if NIGHT else world
             told.append(written(small, player, OUT))
     NEW_WORLDS.judge(told, request)
+
+
+def test_it_holds_whatever_the_sentences_of_evictions_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling_failure, "eviction_message", lambda *told, **more: "had to go")
+    evicted = 0
+    for seed in range(30):
+        world, player = live(seed)
+        assert not player.findings, (world["name"], player.findings[0])
+        evicted += sum(item.message == "had to go" for item in player.evicted)
+    assert evicted > 10
 
 
 def written(world: World, player: Player, folder: Path) -> str:

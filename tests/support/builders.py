@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 from scheduler_core.model.groups.gang import Gang, parse_gang
-from scheduler_core.model.names import GROUP_NAME_ANNOTATION, MUSTER_SCHEDULER
+from scheduler_core.model.names import GROUP_NAME_ANNOTATION, MUSTER_SCHEDULER, REASON_PREEMPTION
 from scheduler_core.model.node import Node, parse_node
 from scheduler_core.model.pdb import PodDisruptionBudget, parse_pdb
 from scheduler_core.model.pods.pod import Pod, parse_pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.timestamps import format_micro_time
+from scheduler_core.model.writes import Evict
 
 Raw = dict[str, Any]
 
@@ -109,6 +110,11 @@ class PodBuilder(Builder):
     def status(self, **fields: Any) -> Self:
         self.part("status").update(fields)
         return self
+
+    def evicted_for(self, *preemptors: str) -> Self:
+        """With the conditions of an eviction for these."""
+        write = Evict(self.meta["namespace"], self.meta["name"], "", REASON_PREEMPTION, "m", None, preemptors)
+        return self.status(conditions=write.conditions(0.0))
 
     def priority(self, priority: int) -> Self:
         return self.spec(priority=priority)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from scheduler_core.answers.doctor.keys import KNOWN
 from scheduler_core.answers.snapshot.words import COMMON_KEYS, is_common
-from scheduler_core.model import names
+from scheduler_core.model import names, older_texts
 from scheduler_core.topology.tree import name_key
 
 Object = dict[str, Any]
@@ -80,7 +80,7 @@ class Pseudonyms:
             return {
                 self.text(key) if free else key: self._renamed(item, free=key in _FREE)
                 for key, item in value.items()
-                if _is_told(key, item)
+                if _is_told(value, key)
             }
         return value
 
@@ -140,9 +140,14 @@ def _words_of(text: str) -> Iterator[str]:
             yield name
 
 
-def _is_told(key: str, value: Any) -> bool:
+def _is_told(holder: Mapping[str, Any], key: str) -> bool:
     """Whether a field is kept; of messages, only the one that the scheduler reads: for whom a pod leaves."""
-    return key != "message" or (isinstance(value, str) and value.startswith(names.PREEMPTED_BY))
+    if key != "message":
+        return True
+    text = holder[key]
+    return holder.get("type") == names.PREEMPTED_FOR or bool(
+        isinstance(text, str) and older_texts.preemptors(text)
+    )
 
 
 def _texts(value: Any, *, free: bool = False) -> Iterator[str]:
@@ -154,7 +159,7 @@ def _texts(value: Any, *, free: bool = False) -> Iterator[str]:
             yield from _texts(item, free=free)
     elif isinstance(value, dict):
         for key, item in value.items():
-            if not _is_told(key, item):
+            if not _is_told(value, key):
                 continue
             if free:
                 yield str(key)

@@ -61,6 +61,7 @@ _CONDITIONS: Final = frozenset(
         names.POD_INITIALIZED,
         names.POD_RESIZE_PENDING,
         names.DISRUPTION_TARGET,
+        names.PREEMPTED_FOR,
     }
 )
 _CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")

@@ -6,7 +6,8 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from scheduler_core.model.names import PODS, PREEMPTED_BY
+from scheduler_core.model import older_texts
+from scheduler_core.model.names import DISRUPTION_TARGET, PODS, PREEMPTED_FOR
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quantity import format_resource, parse_quantity, parse_resource
 from scheduler_core.model.timestamps import format_time
@@ -59,10 +60,22 @@ def _is_seen(obj: Mapping[str, Any], namespace: str) -> bool:
 
 def _without_foreign_preemptor(pod: Object, namespace: str) -> None:
     """Take out for whom of another namespace a pod is being evicted: that pod is in no sum."""
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        told = str(condition.get("message") or "")
-        if told.startswith(PREEMPTED_BY) and not told.startswith(f"{PREEMPTED_BY}{namespace}/"):
+    told = [
+        condition
+        for condition in (pod.get("status") or {}).get("conditions") or ()
+        if condition.get("type") in (DISRUPTION_TARGET, PREEMPTED_FOR)
+    ]
+    if not any(_preemptor(condition).startswith(f"{namespace}/") for condition in told):
+        for condition in told:
             condition["message"] = ""
+
+
+def _preemptor(condition: Object) -> str:
+    """The pod for which a condition says that its pod is evicted; empty for none."""
+    text = str(condition.get("message") or "")
+    if condition["type"] == PREEMPTED_FOR:
+        return text
+    return ",".join(older_texts.preemptors(text))
 
 
 _Place = tuple[str, str]

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler_core.errors import TooLarge
-from scheduler_core.model import names
+from scheduler_core.model import names, older_texts
 from scheduler_core.model.conditions import ObjectCondition, find
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.meta import MAX_NAME, ApiObject, NamespacedObject, OwnerReference, Raw, parse
@@ -113,9 +113,8 @@ class HostPort(msgspec.Struct, frozen=True):
 class Pod(NamespacedObject, frozen=True, eq=False):
     """A pod as the core sees it. Times are seconds since the epoch; requests are exact integers.
 
-    `preempted_for`: `namespace/name` of the pod for which this pod is being evicted, and the group if the
-    whole group preempted, as `engine.scheduling_failure` writes it: their uids where it hides their names;
-    empty otherwise. `lasts` is the longest
+    `preemptors`: `namespace/name` of the pod for which this pod is being evicted, and the group if the whole
+    group preempted, or their uids; empty otherwise. `lasts` is the longest
     time that the pod may run, in seconds (spec.activeDeadlineSeconds), None without limit. `grace`:
     seconds that it has to end once it is told to (spec.terminationGracePeriodSeconds). `ending_grace`: those
     that its deletion gave it, None without a deletion, or where that does not say. `values` is how many
@@ -131,7 +130,7 @@ class Pod(NamespacedObject, frozen=True, eq=False):
     annotations: dict[str, str]
     created: float
     deleted: float | None
-    preempted_for: str
+    preemptors: tuple[str, ...]
     controller: OwnerReference | None
     of_daemon_set: bool
     scheduler_name: str
@@ -167,11 +166,6 @@ class Pod(NamespacedObject, frozen=True, eq=False):
     left_out: str = ""
 
     @property
-    def preemptors(self) -> list[str]:
-        """The preemptor that waits for its end (`namespace/name`) and a text for its group, or their uids."""
-        return self.preempted_for.split(names.PREEMPTING_MEMBER) if self.preempted_for else []
-
-    @property
     def assigned(self) -> bool:
         """Whether the pod has a node."""
         return bool(self.node_name)
@@ -205,19 +199,15 @@ def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
     return tuple(dict.fromkeys(ports))
 
 
-def preempted_for(conditions: Iterable[ObjectCondition] | None) -> str:
-    """The pod, or the member and its group, for which this scheduler evicted a pod; empty if it did not.
-
-    Read from the message that `engine.scheduling_failure` writes; their uids where that hides their names.
-    """
-    found = find(conditions, names.DISRUPTION_TARGET)
-    if found is None or found.status != "True" or found.reason != names.REASON_PREEMPTION:
-        return ""
-    head, _, rest = found.message.partition(names.PREEMPTED_BY)
-    if head:
-        return ""
-    _, hidden, uids = rest.partition(f"{names.HIDDEN_NAME} ({names.UIDS}")
-    return uids.partition(", ")[0] if hidden else rest.partition(" (")[0]
+def preemptors(conditions: Iterable[ObjectCondition] | None) -> tuple[str, ...]:
+    """The pod, or the member and its group, for which this scheduler evicted a pod; empty if it did not."""
+    disrupted = find(conditions, names.DISRUPTION_TARGET)
+    if disrupted is None or disrupted.status != "True" or disrupted.reason != names.REASON_PREEMPTION:
+        return ()
+    found = find(conditions, names.PREEMPTED_FOR)
+    if found is None or found.status != "True":
+        return older_texts.preemptors(disrupted.message)
+    return tuple(filter(None, found.message.split(",")))
 
 
 def _grace(seconds: int | None) -> int:
@@ -338,7 +328,7 @@ def _as_written(wire: _PodWire, rule: ResizeRule) -> Pod:
         annotations=kept_annotations(meta.annotations or _NO_LABELS),
         created=meta.created,
         deleted=epoch(meta.deletion_timestamp),
-        preempted_for=preempted_for(status.conditions) if meta.deletion_timestamp is not None else "",
+        preemptors=preemptors(status.conditions) if meta.deletion_timestamp is not None else (),
         controller=meta.controller,
         of_daemon_set=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
         scheduler_name=spec.scheduler_name[:MAX_NAME] or names.DEFAULT_SCHEDULER,

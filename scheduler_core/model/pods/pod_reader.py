@@ -19,7 +19,7 @@ from scheduler_core.model.kept_values import MANY_VALUES, MOST_FOREIGN_TERMS, MO
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.meta import ApiObject
 from scheduler_core.model.pods.limits import FEW_ENTRIES, MOST_LABELS, foreign_terms, kept_annotations
-from scheduler_core.model.pods.pod import Pod, PodStatusWire, parse_pod, preempted_for, without_terms
+from scheduler_core.model.pods.pod import Pod, PodStatusWire, parse_pod, preemptors, without_terms
 from scheduler_core.model.pods.requests import CurrentRule, ResizeRule
 from scheduler_core.model.timestamps import epoch
 
@@ -245,7 +245,7 @@ def _renewed(known: _Template, wire: RawSpecPod, node: str) -> Pod | None:
         annotations=annotations,
         created=epoch(meta.creation_timestamp) or 0.0,
         deleted=epoch(leaves),
-        preempted_for=preempted_for(conditions) if leaves is not None else "",
+        preemptors=preemptors(conditions) if leaves is not None else (),
         ending_grace=meta.deletion_grace_period_seconds,
         controller=controller,
         of_daemon_set=of_daemon_set,

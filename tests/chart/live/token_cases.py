@@ -46,6 +46,9 @@ EVIL: Obj = {"spec": {"containers": [{"name": "main", "image": "example.com/evil
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "1"}
 ONLY_LABELS = "the scheduler changes only metadata.labels[muster.dev/pod-group-uid]"
 ONLY_STATUS = "the scheduler changes only status.conditions, status.nominatedNodeName"
+ONLY_CONDITIONS = (
+    "of status.conditions the scheduler changes only PodScheduled, DisruptionTarget, muster.dev/PreemptedFor"
+)
 ONLY_CLAIM_REF = "the scheduler changes only spec.claimRef"
 ONLY_FREE = "the scheduler reserves only volumes that are free"
 ONLY_NODE = f"the scheduler changes only metadata.annotations[{SELECTED}]"
@@ -95,11 +98,11 @@ SCHEDULER_REFUSED = {
     "that a pod has failed": (*patched("team", "p", {"status": {"phase": "Failed"}}, "/status"), ONLY_STATUS),
     "that a pod is not ready": (
         *patched("team", "p", condition("Ready"), "/status"),
-        "of status.conditions the scheduler changes only PodScheduled, DisruptionTarget",
+        ONLY_CONDITIONS,
     ),
     "that a pod of kube-system is ready": (
         *patched("kube-system", "proxy", condition("Ready", "True"), "/status"),
-        "of status.conditions the scheduler changes only PodScheduled, DisruptionTarget",
+        ONLY_CONDITIONS,
     ),
     "an annotation by way of the binding": (
         "POST",

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
-from scheduler_core.model.names import REASON_SCHEDULER_ERROR
+from scheduler_core.model.names import EVICTED_FAIRLY, REASON_SCHEDULER_ERROR
 from scheduler_core.model.writes import Evict, Write
 from scheduler_core.simulate.objects import Change, key_of, merge_patch
 from scheduler_core.simulate.world import Simulation
@@ -385,13 +385,8 @@ class Player(Simulation):
             return False
         if not going(old):
             self.died.append(old)
-        target = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": write.message,
-        }
-        leaves = merge_patch(copy.deepcopy(old), {"metadata": deleted, "status": {"conditions": [target]}})
+        marks = {"metadata": deleted, "status": {"conditions": write.conditions(self.now)}}
+        leaves = merge_patch(copy.deepcopy(old), marks)
         if self.grace and deleted.get("deletionGracePeriodSeconds") != 0:
             self.observe(self.objects.update(leaves, "evict"))
             return True
@@ -421,7 +416,7 @@ class Player(Simulation):
         if len(pods) != len(names) or len(victims) != len(items):
             self.findings.append(Finding("evict-nobody", self.step, f"{names}: preemptor or victim is gone"))
             return
-        fair = any("a fair move for" in item.message for item in items)
+        fair = any(item.why == EVICTED_FAIRLY for item in items)
         of_group = (view.get(name) for name, node in kept.items() if node)
         together = tuple(pod for pod in of_group if pod is not None and _is_of(pod, group_key(pods[0])))
         nodes = {name: kept.get(name, "") for name in names}

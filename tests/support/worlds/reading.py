@@ -533,8 +533,11 @@ class View:
 def evicted_for(victim: Raw) -> str:
     """The pod (key) for which a leaving pod was evicted; empty for none."""
     told = (victim.get("status") or {}).get("conditions") or ()
-    texts = [str(item.get("message", "")) for item in told]
-    return next((text.split()[2] for text in texts if text.startswith("preempted by ")), "")
+    texts = {item.get("type"): str(item.get("message", "")) for item in told}
+    if "muster.dev/PreemptedFor" in texts:
+        return texts["muster.dev/PreemptedFor"].partition(",")[0]
+    # As older versions said it.
+    return next((text.split()[2] for text in texts.values() if text.startswith("preempted by ")), "")
 
 
 def _evicted_by(victim: Raw, pod: Raw) -> bool:

@@ -8,12 +8,13 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
+import pytest
 import yaml
 
 from scheduler_core.answers.snapshot.anonymous import Pseudonyms, anonymous
 from scheduler_core.answers.snapshot.document import SnapshotOptions, scenario_document
 from scheduler_core.answers.snapshot.plain import plain
-from scheduler_core.model.names import PREEMPTED_BY
+from scheduler_core.model.writes import Evict
 from scheduler_core.simulate import Simulation, load_scenarios, run_scenario
 from tests.support.every import every_seed
 from tests.support.searches import cases
@@ -158,13 +159,14 @@ def test_what_no_decision_reads_is_left_out() -> None:
     assert "volumes" not in kept["spec"]
 
 
-def test_a_pod_that_is_evicted_for_others_does_not_name_them() -> None:
+@pytest.mark.parametrize("typed", [True, False], ids=["as it is written now", "by an older sentence"])
+def test_a_pod_that_is_evicted_for_others_does_not_name_them(typed: bool) -> None:
     base = cluster(node("n1"), quota("a", 4, 8))
     for name, preemptor in (("mine", "a/urgent"), ("theirs", "spies/bug")):
         leaving = pod("a", name, 2, at="n1")
-        message = f"{PREEMPTED_BY}{preemptor} (priority 0) for node n1"
-        condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-        leaving["status"] = {"phase": "Running", "conditions": [condition | {"message": message}]}
+        message = f"preempted by {preemptor} (priority 0) for node n1"
+        write = Evict("a", name, "", "PreemptionByScheduler", message, None, (preemptor,) if typed else ())
+        leaving["status"] = {"phase": "Running", "conditions": write.conditions(0.0)}
         base.create(leaving)
     text = as_yaml(scenario_document(base, "", SnapshotOptions(namespace="a")))
     assert "a/urgent" in text

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_core.config import load_config
 from scheduler_core.controllers.displacement_notices import DisplacementNotices
-from scheduler_core.engine.decisions import Evicted, Rejected
+from scheduler_core.engine.decisions import Evicted, Rejected, eviction_of
 from scheduler_core.framework.preemption.eligibility import leaving_for
 from scheduler_core.model.writes import Create
 from scheduler_core.state.cluster import ClusterState
@@ -43,27 +43,20 @@ def notes(made: GangScheduler) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("names", "by", "told", "event", "taken"),
+    ("names", "by", "read", "taken"),
     [
-        pytest.param("Pods", "a/secret", "(priority 0)", "", "b/y", id="pods"),
-        pytest.param(
-            "Quotas",
-            "a/*",
-            "(uid s, priority 0)",
-            f"preempted by a/* (priority 0) for node n1, {TOLD}",
-            "b/*",
-            id="quotas",
-        ),
+        pytest.param("Pods", "a/secret", "a/secret", "b/y", id="pods"),
+        pytest.param("Quotas", "a/*", "s", "b/*", id="quotas"),
     ],
 )
-def test_whom_a_reclaim_names(names: str, by: str, told: str, event: str, taken: str) -> None:
+def test_whom_a_reclaim_names(names: str, by: str, read: str, taken: str) -> None:
     made = cluster(names)
     made.put(runs("b/y", "n1").started(950.0), make_pod("a/secret").uid("s").requests(cpu=1))
     decisions = made.step()
     (evicted,) = (item for item in decisions if isinstance(item, Evicted))
     (waits,) = (item for item in decisions if isinstance(item, Rejected))
-    assert evicted.event == event
-    assert evicted.message == f"preempted by {by} {told} for node n1, {TOLD}"
+    assert (evicted.hides, evicted.preemptors) == (names == "Quotas", (read,))
+    assert evicted.message == f"preempted by {by} (priority 0) for node n1, {TOLD}"
     assert waits.message.endswith(f"preempting 1 pods for node n1 under ElasticQuota a/quota: {taken}")
     assert notes(made) == [f"1 pod (y) with cpu=1 was preempted by {by} (priority 0), {TOLD}"]
 
@@ -74,8 +67,9 @@ def test_a_gang_is_not_named_to_others() -> None:
     decisions = made.step()
     evictions = [item for item in decisions if isinstance(item, Evicted)]
     assert evictions
-    assert all(item.event.startswith("preempted by a/* (priority 0)") for item in evictions)
-    assert not any("a/secret" in item.message or "a/s" in item.message for item in evictions)
+    assert all(item.hides for item in evictions)
+    assert all(item.message.startswith("preempted by a/* (priority 0)") for item in evictions)
+    assert not any("a/s" in text for item in evictions for text in (item.message, *item.preemptors))
     said = notes(made)
     assert said
     assert not any("secret" in note or "s0" in note for note in said)
@@ -84,25 +78,17 @@ def test_a_gang_is_not_named_to_others() -> None:
 @pytest.mark.parametrize(
     ("group", "reads"),
     [
-        pytest.param("", ["s"], id="a pod"),
-        pytest.param("secret", ["s", "uid-of-secret"], id="a member of a gang"),
+        pytest.param("", ("s",), id="a pod"),
+        pytest.param("secret", ("s", "uid-of-secret"), id="a member of a gang"),
     ],
 )
-def test_a_new_process_reads_for_whom_a_pod_leaves(group: str, reads: list[str]) -> None:
+def test_a_new_process_reads_for_whom_a_pod_leaves(group: str, reads: tuple[str, ...]) -> None:
     made = cluster("Quotas", **({group: 2} if group else {}))
     for gang in list(made.state.gangs.gangs.values()):
         made.state.put_gang(msgspec.structs.replace(gang, uid="uid-of-secret"))
     made.put(*(waits(uid, group) for uid in (("s", "t") if group else ("s",))))
-    message = next(
-        item.message for item in made.step() if isinstance(item, Evicted) and item.preemptor.uid == "s"
-    )
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "PreemptionByScheduler",
-        "message": message,
-    }
-    leaves = runs("b/y", "n1").deleting(1.0).status(conditions=[condition])
+    decided = next(item for item in made.step() if isinstance(item, Evicted) and item.preemptor.uid == "s")
+    leaves = runs("b/y", "n1").deleting(1.0).status(conditions=eviction_of(decided).conditions(1.0))
     assert leaves.obj().preemptors == reads
     state = ClusterState()
     state.put_node(make_node("n1").obj())
@@ -121,4 +107,4 @@ def test_within_a_namespace_everybody_is_named() -> None:
     made = cluster("Quotas")
     made.put(make_pod("b/first").uid("f").requests(cpu=1).priority(9))
     (evicted,) = (item for item in made.step() if isinstance(item, Evicted))
-    assert (evicted.event, evicted.message[:21]) == ("", "preempted by b/first ")
+    assert (evicted.hides, evicted.message[:21]) == (False, "preempted by b/first ")

@@ -275,21 +275,10 @@ def test_an_eviction_names_the_preemptor_its_quota_and_what_is_borrowed() -> Non
     assert eviction_message(state, preemptor, state.pods["f"], "n").endswith("for node n")
 
 
-def test_the_eviction_for_a_gang_names_it_and_a_new_process_reads_it() -> None:
+def test_the_eviction_for_a_gang_names_it() -> None:
     state, member = cluster(), make_pod("free/p").group("g").priority(3).obj()
     message = eviction_message(state, member, state.pods["f"], "n", group=group_of(member))
     assert message == "preempted by free/p of PodGroup free/g (priority 3) for node n"
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "PreemptionByScheduler",
-        "message": message,
-    }
-    victim = make_pod("free/v").on("n").deleting(1.0).status(conditions=[condition]).obj()
-    assert victim.preemptors == ["free/p", "PodGroup free/g"]
-    alone = {**condition, "message": eviction_message(state, member, state.pods["f"], "n")}
-    assert make_pod("free/v").deleting(1.0).status(conditions=[alone]).obj().preemptors == ["free/p"]
-    assert make_pod("free/v").deleting(1.0).obj().preemptors == []
 
 
 @pytest.mark.parametrize(("own", "told"), [("5", 5), ("0", 0), (None, 3)])

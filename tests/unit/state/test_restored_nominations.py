@@ -16,17 +16,7 @@ def leaving(name: str, preemptor: str = "", node: str = "m") -> PodBuilder:
     made = make_pod(f"v/{name}").uid(name).requests(cpu=1).on(node).deleting(1.0)
     if not preemptor:
         return made
-    message = f"preempted by {preemptor} (priority 0) for node n"
-    return made.status(
-        conditions=[
-            {
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": "PreemptionByScheduler",
-                "message": message,
-            }
-        ]
-    )
+    return made.evicted_for(*preemptor.split(","))
 
 
 def told(*pods: PodBuilder, group: int = 0, kept: tuple[str, str] | None = None) -> ClusterState:
@@ -75,7 +65,7 @@ def test_a_gang_waits_for_what_went_for_any_of_its_members() -> None:
 
 def test_a_gang_waits_for_what_went_for_a_member_that_is_gone() -> None:
     members = [make_pod(f"a/{name}").uid(name).group("g").nominated("n") for name in ("p", "q")]
-    state = told(*members, leaving("v", "a/gone of PodGroup a/g"), leaving("w", "a/gone"), group=2)
+    state = told(*members, leaving("v", "a/gone,PodGroup a/g"), leaving("w", "a/gone"), group=2)
     for name in ("p", "q"):
         item = state.nominations.get(name)
         assert item is not None

@@ -8,7 +8,7 @@ from msgspec import structs
 from scheduler_core.engine.decisions import Evicted, Placed, Rejected
 from scheduler_core.engine.gang import composite_search
 from scheduler_core.engine.gang.members import Members
-from scheduler_core.model.names import MUSTER_SCHEDULER, PREEMPTED_BY
+from scheduler_core.model.names import MUSTER_SCHEDULER
 from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs.verdicts import SCHEDULED, SCHEDULER_ERROR, UNSCHEDULABLE
@@ -125,17 +125,13 @@ def test_a_new_process_waits_for_the_same_victims() -> None:
     tree(world, 2, 2)
     decisions = world.scheduler.step(world.now)
     nodes = {item.pod.uid: item.nominated for item in decisions if isinstance(item, Rejected)}
-    leaving = {
-        item.pod.uid: item.message.partition(" (")[0].removeprefix(PREEMPTED_BY)
-        for item in decisions
-        if isinstance(item, Evicted)
-    }
+    leaving = {item.pod.uid: item.preemptors for item in decisions if isinstance(item, Evicted)}
     again = World([])
     for obj in world.given:
         if isinstance(obj, Pod) and obj.uid in nodes:
             obj = structs.replace(obj, nominated_node=nodes[obj.uid])
         if isinstance(obj, Pod) and obj.uid in leaving:
-            obj = structs.replace(obj, deleted=world.now, preempted_for=leaving[obj.uid])
+            obj = structs.replace(obj, deleted=world.now, preemptors=leaving[obj.uid])
         again.put(obj)
     assert not [item for item in again.scheduler.step(again.now) if isinstance(item, Evicted | Placed)]
     for uid in leaving:

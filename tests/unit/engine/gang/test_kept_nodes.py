@@ -313,16 +313,8 @@ def test_a_gang_of_too_few_pods_keeps_not_even_what_it_evicted_for() -> None:
 
 def ending_for_the_gang(name: str, node: str, end: float) -> PodBuilder:
     """A pod that was evicted for the gang g and ends at a moment."""
-    message = "preempted by a/g0 of PodGroup a/g (priority 0) for node n9"
-    reason = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-    return (
-        make_pod(f"b/{name}")
-        .uid(name)
-        .requests(cpu=1)
-        .on(node)
-        .deleting(end)
-        .status(conditions=[{**reason, "message": message}])
-    )
+    made = make_pod(f"b/{name}").uid(name).requests(cpu=1).on(node).deleting(end)
+    return made.evicted_for("a/g0", "PodGroup a/g")
 
 
 def test_a_gang_whose_victims_end_elsewhere_keeps_its_nodes_and_rests() -> None:
