@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.answers.why.numbers import RoomNumbers, quota_numbers
+from scheduler_core.answers.why.numbers import RoomNumbers, quota_answer
 from scheduler_core.answers.why.quota_rungs import asks_text, preemption_rung, quota_rungs
 from scheduler_core.answers.why.rung import BLOCKED, OK, Rung
 from scheduler_core.simulate import Simulation
@@ -24,8 +24,8 @@ def world(*objects: Builder | dict[str, Any]) -> Simulation:
 def checks(simulation: Simulation, *, all_known: bool = True) -> list[Rung]:
     """The checks of quota of all pods whose names begin with `new`."""
     pods = [pod for pod in simulation.state.pods.values() if pod.name.startswith("new")]
-    numbers = quota_numbers(simulation, pods, len(pods), all_known=all_known)
-    return quota_rungs(simulation, pods, len(pods), numbers, all_known=all_known)
+    answer = quota_answer(simulation, pods, len(pods), all_known=all_known)
+    return quota_rungs(simulation, pods, len(pods), answer, all_known=all_known)
 
 
 def running(key: str, **requests: int) -> Builder:
