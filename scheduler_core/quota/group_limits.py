@@ -45,7 +45,7 @@ class Compared(msgspec.Struct, frozen=True):
         return self.before + self.asked - self.limit
 
 
-class Line(msgspec.Struct, frozen=True):
+class RuleLine(msgspec.Struct, frozen=True):
     """One resource under one rule, refused or not; `group` is the QuotaGroup whose max it is, else empty."""
 
     rule: Rule
@@ -74,14 +74,16 @@ class Checked(NamedTuple):
                     return Compared(name, in_use, extra, asked, limit, held, kept)
         return None
 
-    def lines(self, rule: Rule, limits: ResourceList, used: ResourceList, group: str = "") -> Iterator[Line]:
+    def lines(
+        self, rule: Rule, limits: ResourceList, used: ResourceList, group: str = ""
+    ) -> Iterator[RuleLine]:
         """What `beyond` compares, of all resources in order."""
         for name in sorted(self.demand):
             asked, limit = self.demand[name], limits.get(name)
             if asked > 0 and limit is not None:
                 counts = (amounts.get(name, 0) for amounts in (self.held, self.kept))
                 found = used.get(name, 0), self.nominated.get(name, 0), asked, limit, *counts
-                yield Line(rule, group, Compared(name, *found))
+                yield RuleLine(rule, group, Compared(name, *found))
 
 
 class KeptBack(NamedTuple):
@@ -98,7 +100,7 @@ def group_refusal(
     nominated_by: Mapping[str, ResourceList],
     *,
     after_leaving: bool = False,
-    told: list[Line] | None = None,
+    told: list[RuleLine] | None = None,
 ) -> tuple[str, Compared] | None:
     """The lowest group above a quota whose max the demand exceeds, with the numbers; None if it fits all.
 

@@ -24,9 +24,9 @@ from scheduler_core.quota.group_limits import (
     Checked,
     Compared,
     KeptBack,
-    Line,
     Reading,
     Rule,
+    RuleLine,
     group_refusal,
     kept_back,
 )
@@ -139,7 +139,7 @@ def admit_charge(
     beyond_max: bool = False,
     held: ResourceList = _NOTHING,
     holder: str = "",
-    told: list[Line] | None = None,
+    told: list[RuleLine] | None = None,
 ) -> Refusal | None:
     """`admit` for a charge, which may be that of several pods together.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from scheduler_core.quota.group_limits import Compared, Line
+from scheduler_core.quota.group_limits import Compared, RuleLine
 from scheduler_core.quota.policy import Refusal
 
 
@@ -14,7 +14,7 @@ class AdmissionReading(msgspec.Struct, frozen=True):
     A line exceeds its limit exactly where there is a refusal.
     """
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[RuleLine, ...] = ()
     refusal: Refusal | None = None
 
     def own(self, resource: str) -> Compared | None:
@@ -25,7 +25,7 @@ class AdmissionReading(msgspec.Struct, frozen=True):
         """What is compared with the sum of min; None where that does not limit the charge."""
         return self._of("sum(min)", resource)
 
-    def groups(self, resource: str) -> tuple[Line, ...]:
+    def groups(self, resource: str) -> tuple[RuleLine, ...]:
         """What is compared with the max of QuotaGroups above the quota, the lowest first."""
         return tuple(
             line for line in self.lines if line.rule == "group max" and line.numbers.resource == resource

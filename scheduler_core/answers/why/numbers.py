@@ -12,7 +12,7 @@ from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.quota_obstacles import reading_of_charge
 from scheduler_core.model.names import CAPACITY_SCHEDULING, PODS
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.quota.group_limits import Compared, Line
+from scheduler_core.quota.group_limits import Compared, RuleLine
 from scheduler_core.quota.group_need import least
 from scheduler_core.quota.ledger import charged
 from scheduler_core.quota.policy import Refusal
@@ -34,7 +34,7 @@ class QuotaNumbers(msgspec.Struct, frozen=True):
     min: int
     max: int | None
     own: Compared | None = None
-    groups: tuple[Line, ...] = ()
+    groups: tuple[RuleLine, ...] = ()
     total: Compared | None = None
 
     @property

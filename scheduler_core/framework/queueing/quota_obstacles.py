@@ -43,7 +43,7 @@ from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.aggregate import limits_everybody
 from scheduler_core.quota.fair_shares import staying
-from scheduler_core.quota.group_limits import Line
+from scheduler_core.quota.group_limits import RuleLine
 from scheduler_core.quota.ledger import charged
 from scheduler_core.quota.policy import Refusal, admit_charge
 from scheduler_core.quota.reading import AdmissionReading
@@ -113,7 +113,7 @@ def refusal_of_charge(
 def reading_of_charge(state: ClusterState, pod: Pod, charge: ResourceList) -> AdmissionReading:
     """`refusal_of_charge` with all numbers that decide, also where quotas admit the charge."""
     refusal = refusal_of_charge(state, pod, charge)
-    told: list[Line] = []
+    told: list[RuleLine] = []
     at_once = _refusal(state, pod, charge, told=told)
     if refusal != at_once and (refusal is None or not refusal.until_later):
         # What waiting nominated pods will need is not needed now.
@@ -131,7 +131,7 @@ def _refusal(
     beyond_max: bool = False,
     without_waiting: bool = False,
     in_order: bool = False,
-    told: list[Line] | None = None,
+    told: list[RuleLine] | None = None,
 ) -> Refusal | None:
     own, total = _NONE, _NONE
     by_quota: Mapping[str, ResourceList] = {}

@@ -13,6 +13,7 @@ from scheduler_core.answers.why.answer import why
 from scheduler_core.answers.why.numbers import QuotaNumbers
 from scheduler_core.answers.why.subject import subject_of
 from scheduler_core.answers.worlds import CopiedWorld
+from scheduler_core.quota.group_limits import Compared
 from scheduler_core.simulate import Simulation
 from tests.support.builders import Builder, make_node, make_pod, make_quota
 
@@ -67,8 +68,12 @@ def test_no_bound_makes_a_node_larger() -> None:
     assert texts(make_quota("a/quota").min(gpu=8).max(gpu=8), make_pod("a/new").requests(gpu=9)) == []
 
 
-def line(low: int, most: int | None, used: int, asked: int, in_use: int, all_: int | None) -> QuotaNumbers:
-    return QuotaNumbers("cpu", asked, used, low, most, in_use, all_)
+def line(
+    low: int, most: int | None, used: int, asked: int, in_use: int, all_: int | None, name: str = "cpu"
+) -> QuotaNumbers:
+    own = None if most is None else Compared(name, used, 0, asked, most, 0, 0)
+    total = None if all_ is None else Compared(name, in_use, 0, asked, all_, 0, 0)
+    return QuotaNumbers(name, asked, used, low, most, own, (), total)
 
 
 # name, the numbers, the max, the min, and both (max, min) that are enough
@@ -101,6 +106,6 @@ def test_how_large_bounds_must_be(
 
 
 def test_beside_a_max_that_is_too_small_others_keep_theirs() -> None:
-    memory = QuotaNumbers("memory", 4, 2, 4, 6, 7, 8)
+    memory = line(4, 6, 2, 4, 7, 8, "memory")
     search = BoundSearch(cast(Any, None), cast(Any, None), [line(4, 5, 2, 4, 2, 8), memory])
     assert search.both_wanted() == {("max", "cpu"): 6, ("min", "cpu"): 6, ("min", "memory"): 6}
