@@ -322,16 +322,16 @@ def test_an_eviction_that_was_not_taken_is_reported(error: MusterError | None, r
 
 
 @pytest.mark.parametrize(
-    ("event", "note", "related"),
-    [("", "make room", "q"), ("for another tenant", "for another tenant", None)],
+    ("hides", "related"),
+    [(False, "q"), (True, None)],
     ids=["names who needs the room", "names nobody"],
 )
-def test_the_event_of_an_eviction(event: str, note: str, related: str | None) -> None:
+def test_the_event_of_an_eviction(hides: bool, related: str | None) -> None:
     rig = Rig(Server([None]))
-    rig.dispatcher.submit(Evicted(POD.obj(), make_pod("a/q").obj(), "own", "make room", event=event))
+    rig.dispatcher.submit(Evicted(POD.obj(), make_pod("a/q").obj(), "own", "make room", hides=hides))
     (told,) = rig.occurrences
     assert (told.regarding.name, told.type, told.reason) == ("p", "Normal", "Preempted")
-    assert (told.action, told.note, told.reporting_controller) == ("Preempting", note, "own")
+    assert (told.action, told.note, told.reporting_controller) == ("Preempting", "make room", "own")
     assert (told.reporting_instance, told.now) == ("me", 7.0)
     assert (told.related.name if told.related else None) == related
 
