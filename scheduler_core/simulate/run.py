@@ -118,10 +118,11 @@ def counted_otherwise(scenario: Scenario) -> list[str]:
 
 
 def _which_rule(resized: Sequence[str], rule: ResizeRule) -> str:
-    count = f"{resized[0]} is" if len(resized) == 1 else f"{len(resized)} pods are"
+    one = len(resized) == 1
+    those, count = (f"{resized[0]} is", "counts") if one else (f"{len(resized)} pods are", "count")
     others = ", ".join(f'"{other.version}"' for other in ResizeRule if other is not rule)
     return (
-        f"kubernetesVersion: {count} being resized and counts as in Kubernetes {rule.version}, as the file "
+        f"kubernetesVersion: {those} being resized and {count} as in Kubernetes {rule.version}, as the file "
         f"names no version; {others} counts otherwise"
     )
 

@@ -13,6 +13,7 @@ import pytest
 
 from scheduler_core.model.kinds import NATIVE_POD_GROUPS, NODES, PODS
 from scheduler_core.model.pods.requests import ResizeRule
+from scheduler_core.model.timestamps import parse_time
 from scheduler_core.simulate import load_scenarios, run_scenario
 from tests.beside.packages import claims
 from tests.beside.packages.difference import Difference
@@ -372,6 +373,23 @@ def test_neighbours_that_stay_are_meant_where_affinity_needs_them(needed: str, s
     theirs = Outcome(message=f"0/1 nodes are available: preemption: 1 {said}", reasons=decided.reasons)
     (finding,) = differences(theirs, decided)
     assert meant(Step("world", {}, stored, state, theirs, decided, (finding,)), finding) == key
+
+
+def test_a_neighbour_that_stays_while_a_pod_ends_is_meant() -> None:
+    """`db` stays, and `job` is ending already: theirs waits for nobody on the node."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    ends = a_pod("job", "n")
+    ends["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30}
+    state = state_of([a_node("n", "2")], a_pod("db", "n"), ends)
+    stored = msgspec.json.encode(a_pod("p", priority=9, affinity=near))
+    decided = ours.decide(state, stored, parse_time("2026-01-01T00:00:10Z"))
+    assert (decided.nominated, decided.victims) == ("n", frozenset())
+    said = "0/1 nodes are available: preemption: 1 node(s) didn't match pod affinity rules"
+    theirs = Outcome(message=said, reasons=decided.reasons)
+    (finding,) = differences(theirs, decided)
+    assert finding.kind == "nominated node"
+    assert meant(Step("world", {}, stored, state, theirs, decided, (finding,)), finding) == "neighbours-stay"
 
 
 def test_objects_of_a_step_can_be_created_again() -> None:

@@ -96,7 +96,8 @@ def _pods_that_end_make_room(step: Step, finding: Finding) -> bool:
 
 def _neighbours_stay(step: Step, finding: Finding) -> bool:
     """Theirs evicts nobody; without all less important pods of the node, affinity refuses it to ours, too."""
-    if finding.kind != "victims" or step.theirs.victims or _NO_NEIGHBOUR not in step.theirs.message:
+    of_victims = finding.kind in ("victims", "nominated node")
+    if not of_victims or step.theirs.victims or _NO_NEIGHBOUR not in step.theirs.message:
         return False
     node, priority = step.ours.nominated, _priority(step)
     pods = [raw for raw in step.state.get(PODS, ()) if not _runs_below(raw, node, priority)]

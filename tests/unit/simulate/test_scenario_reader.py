@@ -29,7 +29,7 @@ BAD = [
     pytest.param("[]", "f.yaml: must be a mapping, not list", id="a list"),
     pytest.param(
         "stesp: []",
-        "f.yaml: stesp: unknown key; known are name, description, config, now, objects, steps "
+        "f.yaml: stesp: unknown key; known are name, description, config, kubernetesVersion, now, objects, steps "
         "(did you mean steps?)",
         id="unknown key",
     ),
@@ -163,6 +163,16 @@ BAD = [
         "steps: [{expect: {conditions: {a/g: {type: T, message: x}}}}]",
         "f.yaml: steps[0].expect.conditions[a/g].message: unknown key; known are type, status, reason, ",
         id="an unknown key of a condition",
+    ),
+    pytest.param(
+        "kubernetesVersion: 1.36",
+        'f.yaml: kubernetesVersion: 1.36 is not a version in quotes, as "1.36"',
+        id="a version that is a number: 1.40 would be 1.4",
+    ),
+    pytest.param(
+        "kubernetesVersion: newest",
+        "f.yaml: kubernetesVersion: 'newest' is not a version in quotes, as \"1.36\"",
+        id="no version",
     ),
     pytest.param("now: yesterday", "f.yaml: now: 'yesterday' is not an RFC 3339 time", id="no time"),
 ]

@@ -25,7 +25,7 @@ FILES += sorted((ROOT / "tests/property/worlds").glob("*.yaml"))[:5]
 SCHEMA = jsonschema_rs.Draft202012Validator(scenario_schema())
 # Refused for what a text or number means, which a schema does not tell.
 BY_MEANING = (
-    *("no duration", "back in words", "for ever", "no time"),
+    *("no duration", "back in words", "for ever", "no time", "no version"),
     *("a misspelt field of a status, which would always be 0",),
     *("a misspelt kind, whose status would always be 0",),
 )
