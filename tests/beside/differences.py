@@ -51,7 +51,7 @@ OWN: Final = {
 }
 CONFIGURATIONS, KUBECONFIGS = "Configurations", "kubeconfig files"
 QUANTITIES, REQUESTS, RESOURCE_QUOTAS = "Quantities", "Requests of pods", "ResourceQuotas"
-CLAIMS = "Claims within `nominalQuota` (Kueue)"
+CLAIMS, FAIR_CLAIMS = "Claims within `nominalQuota` (Kueue)", "Fair sharing (Kueue)"
 
 ROWS: Final = (
     Row(
@@ -302,6 +302,37 @@ ROWS: Final = (
         "a guarantee counts for more than a priority",
         "tests/property/test_victims_oracle.py",
         key="loans-are-taken-first",
+    ),
+    Row(
+        FAIR_CLAIMS,
+        "whoever gives keeps its `min`, gives something that is lacking, and borrows at least as much as who "
+        "takes in each resource that is lacking; in Kueue the largest share alone decides",
+        "a guarantee of one resource is not paid with another one",
+        "tests/unit/quota/test_fair_moves.py",
+        key="fair-moves-look-at-each-resource",
+    ),
+    Row(
+        FAIR_CLAIMS,
+        "where work asks for several resources, a set is not found that gives so much of one that its quota "
+        "then borrows most of another",
+        "bounds on single resources find victims among thousands of nodes at once",
+        "tests/unit/quota/test_fair_moves.py",
+        key="fair-moves-keep-bounds",
+    ),
+    Row(
+        FAIR_CLAIMS,
+        "tries other sets of victims where the first one is not fair",
+        "Kueue takes one after another, and gives up where they do not do",
+        "tests/property/test_fair_worlds.py",
+        key="fair-moves-try-other-sets",
+    ),
+    Row(
+        FAIR_CLAIMS,
+        "of the sets that may go, takes the one that matters least; Kueue takes first from the queue that "
+        "borrows most",
+        "an eviction costs the work that is lost",
+        "tests/property/test_fair_worlds.py",
+        key="fair-moves-take-what-matters-least",
     ),
     Row(
         KUBECONFIGS,

@@ -15,7 +15,7 @@ from scheduler_core.model.kinds import NATIVE_POD_GROUPS, NODES, PODS
 from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.model.timestamps import parse_time
 from scheduler_core.simulate import load_scenarios, run_scenario
-from tests.beside.packages import claims
+from tests.beside.packages import claims, fair_claims
 from tests.beside.packages.difference import Difference
 from tests.beside.packages.meant import meant as meant_in_packages
 from tests.beside.rig import ours, real
@@ -275,6 +275,84 @@ def test_a_choice_of_victims_is_meant_where_it_is_not_dearer(
 ) -> None:
     monkeypatch.setattr(claims, "outcome", lambda decided: (False, evicted))
     assert claim(theirs) == kinds
+
+
+def fair_claim(amount: int, gpus: int, theirs: list[str], *, fits: bool = False) -> list[str]:
+    """The kinds of differences for a claim of q0, which has 2 of 6 CPUs and runs nothing.
+
+    q1 has 2 and runs six that use one each, and as many GPUs as `gpus`. q2 is idle and has all of these.
+    """
+    more = {claims.GPU: 6 * gpus} if gpus else {}
+    nothing = dict.fromkeys(more, 0)
+    asked = {
+        "queues": [
+            {"name": f"q{i}", "nominal": {"cpu": 2, **(more if i == 2 else nothing)}, "weight": "1"}
+            for i in range(3)
+        ],
+        "running": [
+            {
+                "name": f"w{i}",
+                "queue": "q1",
+                "priority": i,
+                "requests": {"cpu": 1, **({claims.GPU: gpus} if gpus else {})},
+                "age": 1000 + i,
+            }
+            for i in range(6)
+        ],
+        "incoming": {"name": "new", "queue": "q0", "priority": 0, "requests": {"cpu": amount}, "age": 0},
+    }
+    answer = {"fits": fits, "victims": theirs, "shares": {}}
+    return [found.kind for found in fair_claims.compare(asked, answer)]
+
+
+FAIR: dict[str, tuple[int, int, list[str], list[str]]] = {
+    "the same victims": (3, 0, ["w2", "w0", "w1"], []),
+    "one that matters more": (3, 0, ["w0", "w1", "w3"], ["the choice of victims of a fair move"]),
+    "no victims of theirs": (3, 0, [], ["a fair move where theirs finds none"]),
+    "nobody takes what would leave the other one less": (4, 0, [], []),
+    "theirs takes what leaves the other one less": (
+        4,
+        0,
+        ["w0", "w1", "w2", "w3"],
+        ["a fair move that is not fair"],
+    ),
+    "the same, of several resources": (
+        4,
+        1,
+        ["w0", "w1", "w2", "w3"],
+        ["no fair move, as theirs breaks a rule of ours"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("amount", "gpus", "theirs", "kinds"), FAIR.values(), ids=FAIR)
+def test_a_fair_move_is_compared_with_what_another_scheduler_evicts(
+    amount: int, gpus: int, theirs: list[str], kinds: list[str]
+) -> None:
+    assert fair_claim(amount, gpus, theirs) == kinds
+    assert fair_claim(amount, gpus, [], fits=True) == ["room for work"]
+
+
+WRONG: dict[str, tuple[list[str], list[str], int, str]] = {
+    "nobody goes": ([], ["w0", "w1", "w2"], 0, "a fair move is missed"),
+    "nobody goes, of several resources": (
+        [],
+        ["w0", "w1", "w2"],
+        1,
+        "a fair move of several resources that bounds refuse",
+    ),
+    "too few go": (["w0", "w1"], [], 0, "an unfair move"),
+    "too many go": (["w0", "w1", "w2", "w3"], [], 0, "an unfair move"),
+    "one that matters more goes": (["w0", "w1", "w5"], ["w0", "w1", "w2"], 0, "a dearer fair move"),
+}
+
+
+@pytest.mark.parametrize(("evicted", "theirs", "gpus", "kind"), WRONG.values(), ids=WRONG)
+def test_a_fair_move_that_is_wrong_is_found(
+    evicted: list[str], theirs: list[str], gpus: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "outcome", lambda decided: (False, evicted))
+    assert fair_claim(3, gpus, theirs) == [kind]
 
 
 @pytest.mark.parametrize(("found", "minor", "key"), PACKAGES.values(), ids=PACKAGES)

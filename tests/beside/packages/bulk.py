@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.beside.minors import tool
-from tests.beside.packages import claims, configurations, loads, pods, quantities, quotas, rules
+from tests.beside.packages import (
+    claims,
+    configurations,
+    fair_claims,
+    loads,
+    pods,
+    quantities,
+    quotas,
+    rules,
+)
 from tests.beside.packages.difference import Difference
 from tests.beside.packages.go_program import answers
 
@@ -52,6 +61,7 @@ SUBJECTS: Final = (
     Subject("configurations", 0.05, configurations.question, _alike(configurations.compare)),
     Subject("rules", 0.1, rules.question, _alike(rules.compare)),
 )
+_KUEUE: Final = ("kueue-packages", "Kueue 0.17")
 # Programs of other schedulers: large builds, so that only the whole comparison has them.
 PEERS: Final = (
     Subject(
@@ -61,7 +71,8 @@ PEERS: Final = (
         _alike(loads.compare),
         ("koordinator-packages", "Koordinator 1.8"),
     ),
-    Subject("claims", 0.1, claims.question, _alike(claims.compare), ("kueue-packages", "Kueue 0.17")),
+    Subject("claims", 0.1, claims.question, _alike(claims.compare), _KUEUE),
+    Subject("fair claims", 0.04, fair_claims.question, _alike(fair_claims.compare), _KUEUE),
 )
 
 

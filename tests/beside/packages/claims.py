@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.engine.decisions import Decision, Evicted, Placed
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, NODES, PODS
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
@@ -50,7 +51,7 @@ def question(dice: random.Random) -> Raw:
     room = {resource: sum(queue["nominal"][resource] for queue in queues) for resource in resources}
     running: list[Raw] = []
     for number in range(dice.randint(0, 20)):
-        work = _work(dice, f"w{number}", names, resources, most)
+        work = work_of(dice, f"w{number}", names, resources, most)
         if all(room[resource] >= amount for resource, amount in work["requests"].items()):
             running.append({**work, "age": 1000 + 10 * number})
             for resource, amount in work["requests"].items():
@@ -58,7 +59,8 @@ def question(dice: random.Random) -> Raw:
     return {"queues": queues, "running": running, "incoming": _claim(dice, queues, running, resources, most)}
 
 
-def _work(dice: random.Random, name: str, queues: list[str], resources: tuple[str, ...], most: int) -> Raw:
+def work_of(dice: random.Random, name: str, queues: list[str], resources: tuple[str, ...], most: int) -> Raw:
+    """Work of one of the queues."""
     chosen = resources if dice.random() < 0.7 else (dice.choice(resources),)
     return {
         "name": name,
@@ -72,21 +74,23 @@ def _claim(
     dice: random.Random, queues: list[Raw], running: list[Raw], resources: tuple[str, ...], most: int
 ) -> Raw:
     """Work within what its queue has left, of a queue that has anything left; else work that borrows."""
-    left = {queue["name"]: _left(queue, running) for queue in queues}
+    left = {queue["name"]: left_of(queue, running) for queue in queues}
     with_room = [name for name, amounts in left.items() if any(amount > 0 for amount in amounts.values())]
-    work = _work(dice, "new", with_room or [queue["name"] for queue in queues], resources, most)
+    work = work_of(dice, "new", with_room or [queue["name"] for queue in queues], resources, most)
     free = {resource: amount for resource, amount in left[work["queue"]].items() if amount > 0}
     if free:
         work["requests"] = {resource: dice.randint(1, amount) for resource, amount in free.items()}
     return {**work, "age": 0}
 
 
-def _left(queue: Raw, running: list[Raw]) -> dict[str, int]:
-    used = _used(queue, running)
+def left_of(queue: Raw, running: list[Raw]) -> dict[str, int]:
+    """What a queue has left of its nominal quota; less than nothing where it borrows."""
+    used = used_of(queue, running)
     return {resource: amount - used[resource] for resource, amount in queue["nominal"].items()}
 
 
-def _used(queue: Raw, running: list[Raw]) -> dict[str, int]:
+def used_of(queue: Raw, running: list[Raw]) -> dict[str, int]:
+    """What the work of a queue uses."""
     own = [work["requests"] for work in running if work["queue"] == queue["name"]]
     return {resource: sum(part.get(resource, 0) for part in own) for resource in queue["nominal"]}
 
@@ -95,7 +99,7 @@ def is_within(asked: Raw) -> bool:
     """Whether the claim stays within the nominal quota of its queue."""
     claim = asked["incoming"]
     (queue,) = (queue for queue in asked["queues"] if queue["name"] == claim["queue"])
-    left = _left(queue, asked["running"])
+    left = left_of(queue, asked["running"])
     return all(amount <= left[resource] for resource, amount in claim["requests"].items())
 
 
@@ -108,7 +112,7 @@ def compare(asked: Raw, theirs: dict[str, Any]) -> list[Difference]:
         for name, share in _shares(asked).items()
         if abs(share - theirs["shares"][name]) > 1e-6
     ]
-    fits, victims = outcome(_decided(asked))
+    fits, victims = outcome(decisions(asked))
     if fits != theirs["fits"]:
         return [*found, Difference("room for work", asked, str(theirs["fits"]), str(fits))]
     if not is_within(asked):
@@ -127,7 +131,7 @@ def _are_lawful(asked: Raw, names: list[str]) -> bool:
     """Whether the claim has room without these, and without none of them less; and each gives back a loan."""
     victims = [work for work in asked["running"] if work["name"] in names]
     others = [[work for work in victims if work is not spared] for spared in victims]
-    if not _has_room(asked, victims) or any(_has_room(asked, less) for less in others):
+    if not has_room(asked, victims) or any(has_room(asked, less) for less in others):
         return False
     return any(_gives_back(asked, order) for order in permutations(victims))
 
@@ -142,33 +146,34 @@ def _cost(asked: Raw, names: list[str]) -> tuple[float, ...]:
     lacking, the highest priority, their sum, their number, and the age of the most important.
     """
     victims = [work for work in asked["running"] if work["name"] in names]
-    lacking = _lacking(asked)
+    short = lacking(asked)
     loans = {
-        queue["name"]: {name: max(0, -left) for name, left in _left(queue, asked["running"]).items()}
+        queue["name"]: {name: max(0, -left) for name, left in left_of(queue, asked["running"]).items()}
         for queue in asked["queues"]
     }
     beyond = sum(
-        ceil(max(0, _used(queue, victims)[name] - loans[queue["name"]][name]) * 1_000_000 / amount)
+        ceil(max(0, used_of(queue, victims)[name] - loans[queue["name"]][name]) * 1_000_000 / amount)
         for queue in asked["queues"]
-        for name, amount in lacking.items()
+        for name, amount in short.items()
     )
-    strangers = sum(not any(loans[work["queue"]][name] for name in lacking) for work in victims)
+    strangers = sum(not any(loans[work["queue"]][name] for name in short) for work in victims)
     top = max(work["priority"] for work in victims)
     total = sum(work["priority"] + 2**31 for work in victims)
     age = max(work["age"] for work in victims if work["priority"] == top)
     return (beyond, strangers, top, total, len(victims), age)
 
 
-def _lacking(asked: Raw) -> dict[str, int]:
+def lacking(asked: Raw) -> dict[str, int]:
     """What the claim asks for of what is lacking."""
-    free = [_left(queue, asked["running"]) for queue in asked["queues"]]
+    free = [left_of(queue, asked["running"]) for queue in asked["queues"]]
     requests: dict[str, int] = asked["incoming"]["requests"]
     return {name: amount for name, amount in requests.items() if amount > sum(part[name] for part in free)}
 
 
-def _has_room(asked: Raw, victims: list[Raw]) -> bool:
+def has_room(asked: Raw, victims: list[Raw]) -> bool:
+    """Whether the claim has room once these are gone."""
     left = [work for work in asked["running"] if work not in victims]
-    free = [_left(queue, left) for queue in asked["queues"]]
+    free = [left_of(queue, left) for queue in asked["queues"]]
     requests = asked["incoming"]["requests"].items()
     return all(amount <= sum(part[resource] for part in free) for resource, amount in requests)
 
@@ -178,7 +183,7 @@ def _gives_back(asked: Raw, order: Iterable[Raw]) -> bool:
     running = list(asked["running"])
     queues = {queue["name"]: queue for queue in asked["queues"]}
     for work in order:
-        left = _left(queues[work["queue"]], running)
+        left = left_of(queues[work["queue"]], running)
         if work["queue"] == asked["incoming"]["queue"] or all(left[name] >= 0 for name in work["requests"]):
             return False
         running.remove(work)
@@ -228,12 +233,13 @@ def _pod(work: Raw) -> Raw:
 
 
 @cache
-def _configuration() -> Any:
+def _configuration() -> SchedulerConfiguration:
     return Simulation(now=NOW).config
 
 
-def _decided(asked: Raw) -> list[Decision]:
-    simulation = Simulation(_configuration(), NOW)
+def decisions(asked: Raw, config: SchedulerConfiguration | None = None) -> list[Decision]:
+    """What Muster's scheduler decides at once about the work that comes."""
+    simulation = Simulation(_configuration() if config is None else config, NOW)
     room = {
         resource: str(sum(queue["nominal"][resource] for queue in asked["queues"]))
         for resource in asked["queues"][0]["nominal"]

@@ -9,7 +9,7 @@ from typing import Final
 
 from scheduler_core.model.quantity import INT64_MAX, parse_quantity
 from tests.beside.minors import NEWEST
-from tests.beside.packages import claims, quotas
+from tests.beside.packages import claims, fair_claims, quotas
 from tests.beside.packages.difference import Difference
 
 _NO_POINT: Final = (
@@ -80,6 +80,26 @@ def _loans_are_taken_first(found: Difference) -> bool:
     return found.kind == claims.CHOICE
 
 
+def _fair_moves_look_at_each_resource(found: Difference) -> bool:
+    """Of several resources; no part of their set is fair by our rules."""
+    return found.kind == fair_claims.STRICTER
+
+
+def _fair_moves_keep_bounds(found: Difference) -> bool:
+    """Of several resources; their set, or a part of it, is fair by our rules."""
+    return found.kind == fair_claims.BOUNDED
+
+
+def _fair_moves_try_other_sets(found: Difference) -> bool:
+    """Ours is fair."""
+    return found.kind == fair_claims.GREEDY
+
+
+def _fair_moves_take_what_matters_least(found: Difference) -> bool:
+    """Ours is fair; theirs does not matter less."""
+    return found.kind == fair_claims.CHOICE
+
+
 def _nobody_is_asked(found: Difference) -> bool:
     """kubectl asks for a user, and reads an empty input."""
     return (
@@ -94,6 +114,10 @@ MEANT: Final[Mapping[str, Callable[[Difference], bool]]] = {
     "overdue-pods-count": _overdue_pods_count,
     "amounts-have-one-form": _amounts_have_one_form,
     "loans-are-taken-first": _loans_are_taken_first,
+    "fair-moves-look-at-each-resource": _fair_moves_look_at_each_resource,
+    "fair-moves-keep-bounds": _fair_moves_keep_bounds,
+    "fair-moves-try-other-sets": _fair_moves_try_other_sets,
+    "fair-moves-take-what-matters-least": _fair_moves_take_what_matters_least,
     "two-filters-in-another-order": _two_filters_in_another_order,
     "nobody-is-asked": _nobody_is_asked,
 }

@@ -2,5 +2,6 @@ package main
 
 // Each answers one line. An error is an answer, too: {"error": "..."}.
 var answers = map[string]func(line []byte) (any, error){
-	"claims": answerClaim,
+	"claims":      answerClaim,
+	"fair claims": answerFairClaim,
 }

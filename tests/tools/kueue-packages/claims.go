@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	config "sigs.k8s.io/kueue/apis/config/v1beta2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/scheduler/flavorassigner"
@@ -56,6 +57,17 @@ type claimAnswer struct {
 var client = utiltesting.NewClientBuilder().Build()
 
 func answerClaim(line []byte) (any, error) {
+	return answer(line, nil)
+}
+
+// As answerClaim, with fair sharing: nobody who takes has more than whom it takes from.
+func answerFairClaim(line []byte) (any, error) {
+	return answer(line, &config.FairSharing{
+		PreemptionStrategies: []config.PreemptionStrategy{config.LessThanOrEqualToFinalShare},
+	})
+}
+
+func answer(line []byte, fair *config.FairSharing) (any, error) {
 	asked := claimQuestion{}
 	if err := json.Unmarshal(line, &asked); err != nil {
 		return nil, err
@@ -87,12 +99,12 @@ func answerClaim(line []byte) (any, error) {
 	}
 	incoming := workload.NewInfo(asked.Incoming.object(now))
 	incoming.ClusterQueue = kueue.ClusterQueueReference(asked.Incoming.Queue)
-	assignment := asked.Incoming.assignment()
+	assignment := asked.Incoming.assignment(asked.lacking())
 	usage := workload.Usage{Quota: assignment.TotalRequestsFor(incoming)}
 	if answer.Fits = snapshot.ClusterQueue(incoming.ClusterQueue).Fits(usage); answer.Fits {
 		return answer, nil
 	}
-	preemptor := preemption.New(client, workload.Ordering{}, record.NewFakeRecorder(0), nil, false, clock.RealClock{}, nil,
+	preemptor := preemption.New(client, workload.Ordering{}, record.NewFakeRecorder(0), fair, false, clock.RealClock{}, nil,
 		expectations.New(), nil)
 	for _, target := range preemptor.GetTargets(log, *incoming, assignment, snapshot) {
 		answer.Victims = append(answer.Victims, target.WorkloadInfo.Obj.Name)
@@ -171,10 +183,34 @@ func (w work) admitted(now time.Time) *workload.Info {
 	return workload.NewInfo(found)
 }
 
-func (w work) assignment() flavorassigner.Assignment {
+// The resources of which the cohort has too little left for the work that comes.
+func (q claimQuestion) lacking() map[string]bool {
+	left := map[string]int64{}
+	for _, each := range q.Queues {
+		for name, amount := range each.Nominal {
+			left[name] += amount
+		}
+	}
+	for _, each := range q.Running {
+		for name, amount := range each.Requests {
+			left[name] -= amount
+		}
+	}
+	found := map[string]bool{}
+	for name, amount := range q.Incoming.Requests {
+		found[name] = amount > left[name]
+	}
+	return found
+}
+
+func (w work) assignment(lacking map[string]bool) flavorassigner.Assignment {
 	chosen := flavorassigner.ResourceAssignment{}
 	for name := range w.amounts() {
-		chosen[name] = &flavorassigner.FlavorAssignment{Name: flavor, Mode: flavorassigner.Preempt}
+		mode := flavorassigner.Fit
+		if lacking[string(name)] {
+			mode = flavorassigner.Preempt
+		}
+		chosen[name] = &flavorassigner.FlavorAssignment{Name: flavor, Mode: mode}
 	}
 	return flavorassigner.Assignment{PodSets: []flavorassigner.PodSetAssignment{{
 		Name: kueue.DefaultPodSetName, Flavors: chosen, Count: 1,

@@ -29,8 +29,8 @@ BAD = [
     pytest.param("[]", "f.yaml: must be a mapping, not list", id="a list"),
     pytest.param(
         "stesp: []",
-        "f.yaml: stesp: unknown key; known are name, description, config, kubernetesVersion, now, objects, steps "
-        "(did you mean steps?)",
+        "f.yaml: stesp: unknown key; known are name, description, config, kubernetesVersion, now, objects, "
+        "steps (did you mean steps?)",
         id="unknown key",
     ),
     pytest.param(
