@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from scheduler_core.kube.http.http2_connection import MOST_IDLE_FRAMES, Http2Connection
+from scheduler_core.kube.http.http2_frames import MAX_FRAME
 from scheduler_core.kube.http.http2_headers import RequestHeaders
 from scheduler_core.kube.http.response_parser import SUCCESS, ProtocolError
 from tests.support.http2.violations import ACK, LAST, PING, VIOLATIONS, WHOLE, frame, head, settings
@@ -31,6 +32,15 @@ def test_a_server_that_breaks_a_rule_is_given_up(sent: bytes) -> None:
         for start in range(0, len(sent), 7919):
             client.receive_data(sent[start : start + 7919])
     assert client.broken is not None
+
+
+@pytest.mark.parametrize(
+    "size", [MAX_FRAME + 1, 1 << 16, (1 << 24) - 1], ids=["one too many", "two bytes full", "all it can say"]
+)
+def test_the_size_of_a_frame_has_three_bytes(size: int) -> None:
+    client = begun(1)
+    with pytest.raises(ProtocolError, match=f"a frame of {size} bytes"):
+        client.receive_data(size.to_bytes(3, "big") + frame(PING, 0, 0, b"")[3:9])
 
 
 def test_frames_allowed_between_two_answers_are_allowed_again_after_the_next() -> None:
