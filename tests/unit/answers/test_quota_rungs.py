@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.answers.why.numbers import RoomNumbers, quota_answer
+from scheduler_core.answers.why.node_rungs import Refusals, node_rung
+from scheduler_core.answers.why.numbers import RoomNumbers, quota_answer, shown
 from scheduler_core.answers.why.quota_rungs import asks_text, preemption_rung, quota_rungs
 from scheduler_core.answers.why.rung import BLOCKED, OK, Rung
+from scheduler_core.model.names import LOAD_AWARE_SCHEDULING
 from scheduler_core.simulate import Simulation
 from tests.support.builders import Builder, make_node, make_pod, make_quota
 
@@ -298,3 +300,89 @@ def test_why_nobody_is_evicted(objects: Sequence[Builder], found: RoomNumbers | 
     assert (rung.state, rung.text) == (BLOCKED, f"nobody is evicted: {why}")
     rung = preemption_rung(simulation, pods, len(pods), found, ["b/x", "b/y"])
     assert (rung.state, rung.text) == (OK, "evicts b/x, b/y")
+
+
+def rooms(now: int, fits: int, free: int, having: int = 1, open_: int = 3) -> RoomNumbers:
+    return RoomNumbers(4, open_, now, fits, fits, GPU, free, having)
+
+
+FULL, LOADED = (
+    Refusals("NodeResourcesFit", 2, "2 are full"),
+    Refusals(LOAD_AWARE_SCHEDULING, 1, "1 is loaded"),
+)
+# name, pods that are needed, room, what is refused; whether it blocks, and what it says
+NODES: list[tuple[str, int, RoomNumbers | None, list[Refusals], bool, str]] = [
+    ("no node", 1, None, [], True, "there is no node"),
+    ("enough", 2, rooms(2, 2, 1), [], False, "2 of 2 pods fit; 3 of 4 nodes are open to them"),
+    ("more than enough", 2, rooms(5, 9, 1), [], False, "2 of 2 pods fit; 3 of 4 nodes are open to them"),
+    (
+        "too little",
+        2,
+        rooms(1, 1, 3),
+        [],
+        True,
+        f"1 of 2 pods fit: at most 3 {GPU} is free on 1 node; 3 of 4 nodes are open to them",
+    ),
+    (
+        "too little on several",
+        2,
+        rooms(1, 1, 3, having=2),
+        [],
+        True,
+        f"1 of 2 pods fit: at most 3 {GPU} is free on 2 nodes; 3 of 4 nodes are open to them",
+    ),
+    (
+        "nothing",
+        2,
+        rooms(0, 0, 0),
+        [],
+        True,
+        f"0 of 2 pods fit: no {GPU} is free; 3 of 4 nodes are open to them",
+    ),
+    (
+        "soon enough",
+        2,
+        rooms(1, 3, 0),
+        [],
+        True,
+        f"1 of 2 pods fit: no {GPU} is free; 2 fit once terminating pods are gone; 3 of 4 nodes are open to them",
+    ),
+    (
+        "none is open",
+        2,
+        rooms(0, 0, 0, open_=0),
+        [FULL],
+        True,
+        "none of 4 nodes is open to them (2 are full)",
+    ),
+    (
+        "what is refused, without the load",
+        2,
+        rooms(2, 2, 1),
+        [FULL, LOADED],
+        False,
+        "2 of 2 pods fit; 3 of 4 nodes are open to them (2 are full)",
+    ),
+    ("the load alone", 2, rooms(2, 2, 1), [LOADED], False, "2 of 2 pods fit; 3 of 4 nodes are open to them"),
+]
+
+
+@pytest.mark.parametrize(
+    ("need", "found", "refusals", "blocks", "text"),
+    [case[1:] for case in NODES],
+    ids=[case[0] for case in NODES],
+)
+def test_what_the_nodes_say(
+    need: int, found: RoomNumbers | None, refusals: list[Refusals], blocks: bool, text: str
+) -> None:
+    assert node_rung(need, found, refusals, known=True) == Rung("nodes", BLOCKED if blocks else OK, text)
+    assert node_rung(need, found, refusals, known=False).state == "unknown"
+
+
+def test_the_number_of_pods_is_shown_only_where_it_is_in_the_way() -> None:
+    assert [shown(name, blocked=blocked) for name in ("cpu", "pods") for blocked in (True, False)] == [
+        True,
+        True,
+        True,
+        False,
+    ]

@@ -188,3 +188,30 @@ def test_the_claim_of_an_ephemeral_volume_is_still_that_of_its_pod() -> None:
     assert "worker" not in name
     assert found[0]["metadata"]["name"] == f"{name}-{scratch}"
     assert found[1]["metadata"]["name"] != f"{name}-{plain_one}"
+
+
+def test_the_budget_of_a_group_keeps_its_prefix_before_the_name_of_its_group() -> None:
+    made = [
+        {"apiVersion": "v1", "kind": "PodGroup", "metadata": {"namespace": "team", "name": "train"}},
+        {
+            "apiVersion": "v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"namespace": "team", "name": "podgroup-train"},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"namespace": "team", "name": "podgroup-"},
+        },
+    ]
+    (group, budget, other), _, _ = anonymous(made, None, KEY)
+    assert group["metadata"]["name"] != "train"
+    assert budget["metadata"]["name"] == f"podgroup-{group['metadata']['name']}"
+    assert not other["metadata"]["name"].startswith("podgroup-p")
+
+
+def test_an_object_without_spec_and_status_is_kept() -> None:
+    for kind in ("Node", "Pod", "ElasticQuota", "PersistentVolume"):
+        obj = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}}
+        assert plain(obj)["metadata"]["name"] == "x"
+        assert plain({**obj, "spec": None, "status": None}) == plain(obj)

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_core.answers.changes import NOTHING
 from scheduler_core.answers.draft import Draft
-from scheduler_core.answers.owners import scale
+from scheduler_core.answers.owners import as_admitted, pods_of_manifest, scale
 from scheduler_core.answers.profiles import with_profile
 from scheduler_core.answers.suppositions import (
     add_nodes,
@@ -292,3 +292,86 @@ def test_under_another_profile_are_waiting_and_new_pods_and_nothing_else() -> No
     assert with_profile(base, gone, "muster-scheduler").update == ()
     with pytest.raises(ConfigError, match='no profile has the name "x"'):
         with_profile(base, NOTHING, "x")
+
+
+TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": []}}
+# name, kind, spec beside the template, names of pods, the completion index of the last one
+MANIFESTS: list[tuple[str, str, dict[str, Any], list[str], str | None]] = [
+    ("a Job of one", "Job", {}, ["o-0"], None),
+    ("a Job of two", "Job", {"parallelism": 2}, ["o-0", "o-1"], None),
+    ("fewer completions", "Job", {"parallelism": 3, "completions": 2}, ["o-0", "o-1"], None),
+    ("more completions", "Job", {"parallelism": 1, "completions": 2}, ["o-0"], None),
+    ("an indexed Job", "Job", {"parallelism": 2, "completionMode": "Indexed"}, ["o-0", "o-1"], "1"),
+    ("a StatefulSet", "StatefulSet", {"replicas": 2}, ["o-0", "o-1"], None),
+    ("a Deployment of none", "Deployment", {"replicas": 0}, [], None),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "pods", "index"), [case[1:] for case in MANIFESTS], ids=[case[0] for case in MANIFESTS]
+)
+def test_the_pods_of_a_manifest(kind: str, spec: dict[str, Any], pods: list[str], index: str | None) -> None:
+    owner = {"kind": kind, "metadata": {"name": "o"}, "spec": {"template": TEMPLATE, **spec}}
+    found = list(pods_of_manifest(Draft(cluster().base), owner))
+    assert [obj["metadata"]["name"] for obj in found] == pods
+    for obj in found:
+        assert obj["metadata"]["namespace"] == "default"
+        assert obj["metadata"]["labels"]["app"] == "x"
+        assert (obj["metadata"]["ownerReferences"][0]["kind"], obj["kind"]) == (kind, "Pod")
+    if index is not None:
+        key = "batch.kubernetes.io/job-completion-index"
+        assert [found[-1]["metadata"][field][key] for field in ("labels", "annotations")] == [index] * 2
+    elif found:
+        assert "annotations" not in found[-1]["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({}, "spec.template.spec is required"),
+        ({"template": "x"}, "spec.template.spec is required"),
+        ({"template": {"spec": "x"}}, "spec.template.spec is required"),
+        ({"template": {"spec": {}, "metadata": "x"}}, "spec.template.metadata must be a mapping"),
+        ({"template": TEMPLATE, "replicas": "2"}, "spec.replicas=2 is not a number from 0 to 10000"),
+        ({"template": TEMPLATE, "replicas": -1}, "spec.replicas=-1 is not a number from 0 to 10000"),
+        ({"template": TEMPLATE, "replicas": 10_001}, "spec.replicas=10001 is not a number from 0 to 10000"),
+    ],
+    ids=[
+        "no template",
+        "a text",
+        "a text for a spec",
+        "a text for metadata",
+        "a text for a number",
+        "less than none",
+        "too many",
+    ],
+)
+def test_a_malformed_manifest_is_refused(spec: dict[str, Any], told: str) -> None:
+    owner = {"kind": "Deployment", "metadata": {"name": "o", "namespace": "a"}, "spec": spec}
+    with pytest.raises(ConfigError, match=f"Deployment a/o: {told}"):
+        list(pods_of_manifest(Draft(cluster().base), owner))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "named", "scheduler"),
+    [
+        ("a", None, "muster-scheduler"),
+        ("a", "default-scheduler", "muster-scheduler"),
+        ("a", "x", "x"),
+        ("free", None, "default-scheduler"),
+        ("free", "x", "x"),
+    ],
+    ids=[
+        "none under a quota",
+        "the default under a quota",
+        "another one under a quota",
+        "none",
+        "another one",
+    ],
+)
+def test_who_schedules_a_new_pod(namespace: str, named: str | None, scheduler: str) -> None:
+    made = {
+        "metadata": {"name": "p", "namespace": namespace},
+        "spec": {"schedulerName": named} if named else {},
+    }
+    assert as_admitted(Draft(cluster().base), made)["spec"]["schedulerName"] == scheduler

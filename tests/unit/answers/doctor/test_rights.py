@@ -190,3 +190,35 @@ def test_a_policy_for_a_right_that_the_account_does_not_have_is_not_missed() -> 
     (finding,) = check_policies(WEBHOOK, [everything], [], [])
     assert "muster-adoption" in finding.problem
     assert "muster-webhook-configurations" in finding.problem
+
+
+# name, a right, another one, whether who has the first has the other one, too
+COVERED: list[tuple[str, Right, Right, bool]] = [
+    ("the same", Right("get", "", "pods"), Right("get", "", "pods"), True),
+    ("another verb", Right("get", "", "pods"), Right("list", "", "pods"), False),
+    ("every verb", Right("*", "", "pods"), Right("list", "", "pods"), True),
+    ("another group", Right("get", "", "pods"), Right("get", "apps", "pods"), False),
+    ("every group", Right("get", "*", "pods"), Right("get", "apps", "pods"), True),
+    ("another resource", Right("get", "", "pods"), Right("get", "", "nodes"), False),
+    ("every resource", Right("get", "", "*"), Right("get", "", "pods/status"), True),
+    ("a subresource", Right("get", "", "pods"), Right("get", "", "pods/status"), False),
+    ("that subresource of everything", Right("get", "", "*/status"), Right("get", "", "pods/status"), True),
+    (
+        "another subresource of everything",
+        Right("get", "", "*/scale"),
+        Right("get", "", "pods/status"),
+        False,
+    ),
+    ("no subresource at all", Right("get", "", "*/"), Right("get", "", "pods"), False),
+    ("all names", Right("get", "", "pods"), Right("get", "", "pods", ("a",)), True),
+    ("some names", Right("get", "", "pods", ("a", "b")), Right("get", "", "pods", ("a",)), True),
+    ("other names", Right("get", "", "pods", ("a",)), Right("get", "", "pods", ("a", "b")), False),
+    ("some names for all", Right("get", "", "pods", ("a",)), Right("get", "", "pods"), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "covers"), [case[1:] for case in COVERED], ids=[case[0] for case in COVERED]
+)
+def test_which_right_has_another_one(one: Right, other: Right, covers: bool) -> None:
+    assert one.covers(other) is covers
