@@ -306,22 +306,22 @@ def rooms(now: int, fits: int, free: int, having: int = 1, open_: int = 3) -> Ro
     return RoomNumbers(4, open_, now, fits, fits, GPU, free, having)
 
 
-FULL, LOADED = (
-    Refusals("NodeResourcesFit", 2, "2 are full"),
-    Refusals(LOAD_AWARE_SCHEDULING, 1, "1 is loaded"),
-)
+FULL = Refusals("NodeResourcesFit", 2, (("are full", 2),))
+LOADED = Refusals(LOAD_AWARE_SCHEDULING, 1, (("is loaded", 1),))
+OPEN = "; 3 of 4 nodes are open to them"
+NOT_OPEN = "none of 4 nodes is open to them (2 are full)"
 # name, pods that are needed, room, what is refused; whether it blocks, and what it says
 NODES: list[tuple[str, int, RoomNumbers | None, list[Refusals], bool, str]] = [
     ("no node", 1, None, [], True, "there is no node"),
-    ("enough", 2, rooms(2, 2, 1), [], False, "2 of 2 pods fit; 3 of 4 nodes are open to them"),
-    ("more than enough", 2, rooms(5, 9, 1), [], False, "2 of 2 pods fit; 3 of 4 nodes are open to them"),
+    ("enough", 2, rooms(2, 2, 1), [], False, f"2 of 2 pods fit{OPEN}"),
+    ("more than enough", 2, rooms(5, 9, 1), [], False, f"2 of 2 pods fit{OPEN}"),
     (
         "too little",
         2,
         rooms(1, 1, 3),
         [],
         True,
-        f"1 of 2 pods fit: at most 3 {GPU} is free on 1 node; 3 of 4 nodes are open to them",
+        f"1 of 2 pods fit: at most 3 {GPU} is free on 1 node{OPEN}",
     ),
     (
         "too little on several",
@@ -329,7 +329,7 @@ NODES: list[tuple[str, int, RoomNumbers | None, list[Refusals], bool, str]] = [
         rooms(1, 1, 3, having=2),
         [],
         True,
-        f"1 of 2 pods fit: at most 3 {GPU} is free on 2 nodes; 3 of 4 nodes are open to them",
+        f"1 of 2 pods fit: at most 3 {GPU} is free on 2 nodes{OPEN}",
     ),
     (
         "nothing",
@@ -337,7 +337,7 @@ NODES: list[tuple[str, int, RoomNumbers | None, list[Refusals], bool, str]] = [
         rooms(0, 0, 0),
         [],
         True,
-        f"0 of 2 pods fit: no {GPU} is free; 3 of 4 nodes are open to them",
+        f"0 of 2 pods fit: no {GPU} is free{OPEN}",
     ),
     (
         "soon enough",
@@ -345,7 +345,7 @@ NODES: list[tuple[str, int, RoomNumbers | None, list[Refusals], bool, str]] = [
         rooms(1, 3, 0),
         [],
         True,
-        f"1 of 2 pods fit: no {GPU} is free; 2 fit once terminating pods are gone; 3 of 4 nodes are open to them",
+        f"1 of 2 pods fit: no {GPU} is free; 2 fit once terminating pods are gone{OPEN}",
     ),
     (
         "none is open",
@@ -353,7 +353,7 @@ NODES: list[tuple[str, int, RoomNumbers | None, list[Refusals], bool, str]] = [
         rooms(0, 0, 0, open_=0),
         [FULL],
         True,
-        "none of 4 nodes is open to them (2 are full)",
+        NOT_OPEN,
     ),
     (
         "what is refused, without the load",
@@ -361,9 +361,9 @@ NODES: list[tuple[str, int, RoomNumbers | None, list[Refusals], bool, str]] = [
         rooms(2, 2, 1),
         [FULL, LOADED],
         False,
-        "2 of 2 pods fit; 3 of 4 nodes are open to them (2 are full)",
+        f"2 of 2 pods fit{OPEN} (2 are full)",
     ),
-    ("the load alone", 2, rooms(2, 2, 1), [LOADED], False, "2 of 2 pods fit; 3 of 4 nodes are open to them"),
+    ("the load alone", 2, rooms(2, 2, 1), [LOADED], False, f"2 of 2 pods fit{OPEN}"),
 ]
 
 

@@ -191,18 +191,10 @@ def test_the_claim_of_an_ephemeral_volume_is_still_that_of_its_pod() -> None:
 
 
 def test_the_budget_of_a_group_keeps_its_prefix_before_the_name_of_its_group() -> None:
+    kinds = (("PodGroup", "train"), *(("PodDisruptionBudget", f"podgroup-{name}") for name in ("train", "")))
     made = [
-        {"apiVersion": "v1", "kind": "PodGroup", "metadata": {"namespace": "team", "name": "train"}},
-        {
-            "apiVersion": "v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"namespace": "team", "name": "podgroup-train"},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"namespace": "team", "name": "podgroup-"},
-        },
+        {"apiVersion": "v1", "kind": kind, "metadata": {"namespace": "team", "name": name}}
+        for kind, name in kinds
     ]
     (group, budget, other), _, _ = anonymous(made, None, KEY)
     assert group["metadata"]["name"] != "train"

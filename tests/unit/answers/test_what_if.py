@@ -336,15 +336,7 @@ def test_the_pods_of_a_manifest(kind: str, spec: dict[str, Any], pods: list[str]
         ({"template": TEMPLATE, "replicas": -1}, "spec.replicas=-1 is not a number from 0 to 10000"),
         ({"template": TEMPLATE, "replicas": 10_001}, "spec.replicas=10001 is not a number from 0 to 10000"),
     ],
-    ids=[
-        "no template",
-        "a text",
-        "a text for a spec",
-        "a text for metadata",
-        "a text for a number",
-        "less than none",
-        "too many",
-    ],
+    ids=["no template", "a text", "a spec", "metadata", "no number", "less than none", "too many"],
 )
 def test_a_malformed_manifest_is_refused(spec: dict[str, Any], told: str) -> None:
     owner = {"kind": "Deployment", "metadata": {"name": "o", "namespace": "a"}, "spec": spec}
@@ -361,17 +353,9 @@ def test_a_malformed_manifest_is_refused(spec: dict[str, Any], told: str) -> Non
         ("free", None, "default-scheduler"),
         ("free", "x", "x"),
     ],
-    ids=[
-        "none under a quota",
-        "the default under a quota",
-        "another one under a quota",
-        "none",
-        "another one",
-    ],
+    ids=["none, with a quota", "the default, with a quota", "another, with a quota", "none", "another"],
 )
 def test_who_schedules_a_new_pod(namespace: str, named: str | None, scheduler: str) -> None:
-    made = {
-        "metadata": {"name": "p", "namespace": namespace},
-        "spec": {"schedulerName": named} if named else {},
-    }
+    spec = {"schedulerName": named} if named else {}
+    made = {"metadata": {"name": "p", "namespace": namespace}, "spec": spec}
     assert as_admitted(Draft(cluster().base), made)["spec"]["schedulerName"] == scheduler

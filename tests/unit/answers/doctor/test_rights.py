@@ -204,7 +204,7 @@ COVERED: list[tuple[str, Right, Right, bool]] = [
     ("a subresource", Right("get", "", "pods"), Right("get", "", "pods/status"), False),
     ("that subresource of everything", Right("get", "", "*/status"), Right("get", "", "pods/status"), True),
     (
-        "another subresource of everything",
+        "another one of everything",
         Right("get", "", "*/scale"),
         Right("get", "", "pods/status"),
         False,
