@@ -6,9 +6,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from typing import Any
 
 import pytest
 
+from scheduler_core import health
 from scheduler_core.errors import MusterError
 from scheduler_core.health import (
     BURST,
@@ -43,6 +45,34 @@ def busy() -> tuple[str, bytes]:
 )
 def test_a_health_page_reads_as_in_kubernetes(problem: str, verbose: bool, status: int, text: str) -> None:
     assert checked([("loop", lambda: problem)], verbose) == (status, text)
+
+
+@pytest.mark.parametrize(
+    ("address", "family", "bound", "url"),
+    [
+        ("127.0.0.1", socket.AF_INET, ("127.0.0.1", 80), "http://127.0.0.1:80"),
+        ("::1", socket.AF_INET6, ("::1", 80, 0, 0), "http://[::1]:80"),
+    ],
+    ids=["of version 4", "of version 6"],
+)
+def test_the_family_of_an_address_and_its_url(
+    monkeypatch: pytest.MonkeyPatch, address: str, family: int, bound: tuple[Any, ...], url: str
+) -> None:
+    made: list[Any] = []
+
+    class Listens:
+        address_family = socket.AF_UNIX
+        server_address = bound
+
+        def __init__(self, where: tuple[str, int], handler: type) -> None:
+            made.append((where, self.address_family))
+
+        def serve_forever(self) -> None:
+            """No client comes."""
+
+    monkeypatch.setattr(health, "_Server", Listens)
+    assert HealthServer(address, 80, {}, {}).url == url
+    assert made == [((address, 80), family)]
 
 
 def test_pages_are_served_over_http_and_unknown_ones_are_named() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import time
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -147,6 +149,134 @@ def test_a_connection_that_cannot_rest_costs_no_worker(
     client = Client()
     at_rest().put(client)
     assert client.closed
+
+
+LISTENING, INTERVAL = 3, 0.5
+
+
+class Turns:
+    """A selector that says who is ready turn by turn, each a quarter of a second later, and then stops."""
+
+    def __init__(self, made: Any, *ready: Sequence[Any]) -> None:
+        self.made = made
+        self.ready = list(ready)
+        self.now = NOW
+        self.waits: list[float] = []
+        self.known = {fd: conn for fd, conn in made._selector.connections if conn is not made.server}  # noqa: SLF001
+        made._selector.close()  # noqa: SLF001
+        made._selector = self  # noqa: SLF001
+        self.listens = True
+
+    @property
+    def connections(self) -> list[tuple[int, Any]]:
+        return list(self.known.items())
+
+    def select(self, timeout: float) -> list[tuple[int, Any]]:
+        self.waits.append(timeout)
+        self.now += 0.25
+        if not self.ready:
+            self.made._stop_requested = True  # noqa: SLF001
+            return []
+        return [
+            (LISTENING if conn is self.made.server else self.place(conn), conn) for conn in self.ready.pop(0)
+        ]
+
+    def place(self, conn: Any) -> int:
+        return next(fd for fd, known in self.known.items() if known is conn)
+
+    def unregister(self, descriptor: int) -> None:
+        if descriptor == LISTENING:
+            assert self.listens
+            self.listens = False
+        else:
+            del self.known[descriptor]
+
+    def register(self, descriptor: int, events: int, data: Any) -> None:
+        assert (descriptor, data, self.listens) == (LISTENING, self.made.server, False)
+        self.listens = True
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def turned(
+    monkeypatch: pytest.MonkeyPatch, clients: Sequence[Client], accepts: Sequence[Any], *ready: Sequence[Any]
+) -> tuple[Turns, list[Any]]:
+    """Turns with these clients at rest: `server` in `ready` stands for a new client, `accepts` for each of
+    them or the error. Returns whom a worker got, in their order.
+    """
+    made = at_rest(*clients)
+    given: list[Any] = []
+    made.server.process_conn = given.append
+    made.server.socket = SimpleNamespace(fileno=lambda: LISTENING)
+    answers = iter(accepts)
+
+    def accept(sock: Any) -> Any:
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    made._from_server_socket = accept  # noqa: SLF001
+    turns = Turns(made, *[[made.server if one == "new" else one for one in turn] for turn in ready])
+    monkeypatch.setattr(time, "monotonic", lambda: turns.now)
+    made.run(INTERVAL)
+    return turns, given
+
+
+FULL = OSError(errno.EMFILE, "Too many open files")
+
+
+def test_who_sends_something_is_served_before_a_new_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    sends, rests, new = Client(1.0), Client(2.0), Client()
+    sends.idle_until = rests.idle_until = NOW + 60
+    turns, given = turned(monkeypatch, [sends, rests], [new], ["new", sends])
+    assert given == [sends, new]
+    assert [conn for _, conn in turns.connections] == [rests]
+    assert not rests.closed
+
+
+def test_a_client_that_left_before_it_was_accepted_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests = Client(1.0)
+    rests.idle_until = NOW + 60
+    turns, given = turned(monkeypatch, [rests], [OSError(errno.ECONNABORTED, "gone"), None], ["new"], ["new"])
+    assert (given, rests.closed, turns.listens) == ([], False, True)
+    assert turns.waits == [INTERVAL] * 3
+
+
+def test_without_a_descriptor_the_oldest_makes_room_first_of_those_that_never_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, old, late = Client(1.0, asked=True), Client(3.0), Client(2.0)
+    for each in (asked, old, late):
+        each.idle_until = NOW + 60
+    for times, closed in ((1, [late]), (2, [late, old]), (3, [late, old, asked])):
+        for each in (asked, old, late):
+            each.closed = False
+        turns, _ = turned(monkeypatch, [asked, old, late], [FULL] * times, *[["new"]] * times)
+        assert [each for each in (late, old, asked) if each.closed] == closed
+        assert turns.listens
+
+
+def test_without_any_to_close_accepting_pauses_and_says_so_once_a_second(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    new = Client()
+    turns, given = turned(monkeypatch, [], [*[FULL] * 5, new], *[["new"], []] * 5, ["new"])
+    assert given == [new]
+    assert turns.listens
+    assert turns.waits == [*[INTERVAL, resting.PAUSE_SECONDS] * 5, INTERVAL, INTERVAL]
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert told == ["no descriptor for another client: Too many open files"] * 3
+
+
+def test_those_whose_time_is_over_are_closed_once_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    over, later = Client(1.0), Client(2.0)
+    over.idle_until, later.idle_until = NOW + 0.6, NOW + 60
+    for turns, closed in ((0, False), (1, False), (2, True)):
+        over.closed = later.closed = False
+        turned(monkeypatch, [over, later], [], *[[]] * turns)
+        assert (over.closed, later.closed) == (closed, False), f"after {turns + 1} turns"
 
 
 class Socket:
