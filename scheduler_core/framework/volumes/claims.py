@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import PreFilterPlugin
-from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, Hint, Reach
 from scheduler_core.framework.status import Status, unresolvable
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.volumes import PodVolume
@@ -71,6 +71,19 @@ def hint_of(deleted: Hint, volume: Hint) -> Hint:
         return volume(state, pod, event) if event.what & EventKind.VOLUME else True
 
     return may_help
+
+
+def reach_of_claims(state: ClusterState, event: ClusterEvent) -> Reach:
+    """The reach of hints that `claim_may_help` answers for claims: pods of the namespace of a claim.
+
+    What is gone helps nobody, and comes without its object.
+    """
+    if event.what != EventKind.VOLUME:
+        return EVERYBODY
+    claim = event.obj
+    if isinstance(claim, PersistentVolumeClaim):
+        return Reach(namespaces=frozenset({claim.namespace}))
+    return EVERYBODY if claim is not None else NOBODY
 
 
 def volume_may_help(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

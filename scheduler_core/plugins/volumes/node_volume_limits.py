@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Scope
-from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.hints import Hint, NarrowHint
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
@@ -20,6 +20,7 @@ from scheduler_core.framework.volumes.claims import (
     has_volumes,
     hint_of,
     prepared,
+    reach_of_claims,
 )
 from scheduler_core.model.names import NODE_VOLUME_LIMITS
 from scheduler_core.model.pods.pod import Pod
@@ -106,7 +107,7 @@ class NodeVolumeLimits:
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """A new node, driver or limit, a deleted pod with claims, or a new or changed claim of the pod."""
-        return Obstacle.VOLUMES.hints(_may_help)
+        return Obstacle.VOLUMES.hints(NarrowHint(_may_help, reach_of_claims))
 
 
 def _required(state: ClusterState, wanted: Sequence[Handle]) -> list[str]:

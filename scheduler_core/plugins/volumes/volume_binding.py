@@ -14,7 +14,7 @@ from scheduler_core.framework.allocation import Points, capacity_ratio
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.preparation import Preparation
-from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.hints import Hint, NarrowHint
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Code, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
@@ -24,6 +24,7 @@ from scheduler_core.framework.volumes.claims import (
     has_volumes,
     not_found,
     prepared,
+    reach_of_claims,
     volume_may_help,
 )
 from scheduler_core.framework.volumes.matching import NONE, allowed_by, match_claims
@@ -176,7 +177,7 @@ class VolumeBinding:
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """A node was added or relabelled; a claim, volume, class, driver or pool was added or changed."""
-        return Obstacle.VOLUMES.hints(_may_help)
+        return Obstacle.VOLUMES.hints(NarrowHint(_may_help, reach_of_claims))
 
 
 def _may_help(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Scope
-from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.hints import Hint, NarrowHint
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
@@ -21,6 +21,7 @@ from scheduler_core.framework.volumes.claims import (
     named_claims,
     not_found,
     prepared,
+    reach_of_claims,
 )
 from scheduler_core.model.names import VOLUME_RESTRICTIONS
 from scheduler_core.model.pods.pod import Pod
@@ -79,7 +80,7 @@ class VolumeRestrictions:
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """A new node, a deleted pod with one of the disks or claims, or a new or changed claim of the pod."""
-        return Obstacle.VOLUMES.hints(_may_help)
+        return Obstacle.VOLUMES.hints(NarrowHint(_may_help, reach_of_claims))
 
 
 def _gives_back(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

@@ -12,7 +12,7 @@ from scheduler_core.arrays.types import Bool
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.matching import is_in
-from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.hints import Hint, NarrowHint
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
@@ -22,6 +22,7 @@ from scheduler_core.framework.volumes.claims import (
     named_claims,
     not_found,
     prepared,
+    reach_of_claims,
     volume_may_help,
 )
 from scheduler_core.model import names
@@ -96,7 +97,7 @@ class VolumeZone:
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """A node was added or relabelled; a claim, volume or class was added or changed."""
-        return Obstacle.VOLUMES.hints(volume_may_help)
+        return Obstacle.VOLUMES.hints(NarrowHint(volume_may_help, reach_of_claims))
 
 
 def _zones(label: str) -> tuple[str, ...]:
