@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
@@ -54,8 +55,33 @@ def _of_quota(state: ClusterState, quota: ElasticQuota) -> Iterator[Nomination]:
     return (item for item in chosen if item.group or not state.gangs.unit_of(item.pod))
 
 
-def covered_behind(state: ClusterState, pod: Pod, waiting: frozenset[str]) -> dict[str, int]:
-    """What covered nominated pods of the pod's quota that come after it in order will use.
+class _Covered(NamedTuple):
+    """Covered nominated pods of a quota by rank, and what the last K, ..., 1, 0 of them will use."""
+
+    ranks: list[tuple[int, float, str]]
+    sums: list[ResourceList]
+
+
+def _covered_in_order(state: ClusterState, quota: ElasticQuota) -> _Covered:
+    """Kept while nothing changes: an event asks each nominated pod what comes after it."""
+    cache: dict[Any, Any] = state.nominations.cache(state.ledger.version)
+    key = (_Covered, quota.namespace)
+    found: _Covered | None = cache.get(key)
+    if found is None:
+        covered = covered_nominations(state, quota)
+        items = [item for item in _of_quota(state, quota) if covered[unit_of(item)]]
+        items.sort(key=lambda item: item.rank)
+        sums: list[ResourceList] = [{}]
+        for item in reversed(items):
+            total = dict(sums[-1])
+            shift(total, charged(item.charge))
+            sums.append(total)
+        found = cache[key] = _Covered([item.rank for item in items], sums[::-1])
+    return found
+
+
+def covered_behind(state: ClusterState, pod: Pod, waiting: frozenset[str]) -> ResourceList:
+    """What covered nominated pods of the pod's quota that come after it in order will use. Read only.
 
     Without those that wait for leaving pods (uids).
     """
@@ -63,8 +89,12 @@ def covered_behind(state: ClusterState, pod: Pod, waiting: frozenset[str]) -> di
     quota = state.ledger.quota_of(pod.namespace)
     if quota is None:
         return found
-    covered, group = covered_nominations(state, quota), state.gangs.unit_of(pod)
+    group = state.gangs.unit_of(pod)
     itself = state.nominations.get(pod.uid)
+    if itself is not None and not (itself.kept or group or waiting):
+        line = _covered_in_order(state, quota)
+        return line.sums[bisect_right(line.ranks, itself.rank)]
+    covered = covered_nominations(state, quota)
     for item in _of_quota(state, quota):
         if itself is None or itself.kept:
             behind = item.pod.priority < pod.priority

@@ -348,10 +348,11 @@ def _lasting_refusal(state: ClusterState, pod: Pod, asked: ResourceList | None =
 
     A pod that may preempt can be nominated, and then waits for the leaving pods.
     """
-    refusal = refusal_of(state, pod, asked=asked)
-    if refusal is None or pod.preemption_policy == NEVER or not any(state.ledger.total_leaving.values()):
-        return refusal
-    return refusal_of(state, pod, after_leaving=True, asked=asked)
+    if pod.preemption_policy == NEVER or not any(state.ledger.total_leaving.values()):
+        return refusal_of(state, pod, asked=asked)
+    # The cheaper question first: whether it is let in now depends on all that wait for leaving pods.
+    refusal = refusal_of(state, pod, after_leaving=True, asked=asked)
+    return None if refusal is None or refusal_of(state, pod, asked=asked) is None else refusal
 
 
 def _is_below_max(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

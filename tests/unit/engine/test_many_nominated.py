@@ -45,8 +45,34 @@ class Waiting:
         return calls_of(lambda: self.made.put(self.other))
 
 
+class WaitingForQuota(Waiting):
+    """Pods of namespace a that evicted a pod each; a uses all that there is, most of it borrowed of b."""
+
+    def __init__(self, number: int) -> None:
+        self.made = GangScheduler((32, 32))
+        scheduler = self.made.scheduler
+        for namespace in "ab":
+            scheduler.put(make_quota(f"{namespace}/q").min(cpu=32).obj(), 0.0)
+        for at in range(number):
+            self.made.put(make_pod(f"a/v{at}").uid(f"v{at}").requests(cpu="300m").on("n0").started(1.0))
+        rest = make_pod("a/rest").uid("rest").requests(cpu=f"{32_000 - 300 * number}m")
+        full = make_pod("a/full").uid("full").requests(cpu=31)
+        self.other = make_pod("b/other").uid("other").requests(cpu=1).on("n1").priority(1000).started(1.0)
+        for pod, node in ((rest, "n0"), (full, "n1")):
+            self.made.put(pod.on(node).priority(1000).started(1.0))
+        self.made.put(self.other)
+        for at in range(number):
+            self.made.put(make_pod(f"a/p{at}").uid(f"p{at}").requests(cpu=f"{200 + at}m").priority(10))
+        self.made.step()
+        assert len(self.made.state.nominations) == number
+
+
 def calls_at_an_end(number: int) -> int:
     return calls_of(Waiting(number).goes)
+
+
+def calls_at_an_end_where_quotas_are_full(number: int) -> int:
+    return calls_of(WaitingForQuota(number).goes)
 
 
 def calls_at_a_binding(number: int) -> int:
@@ -58,6 +84,9 @@ def calls_at_a_binding(number: int) -> int:
     [
         pytest.param(calls_at_an_end, id="a pod ends on another node"),
         pytest.param(calls_at_a_binding, id="a pod is bound to another node"),
+        pytest.param(
+            calls_at_an_end_where_quotas_are_full, id="a pod ends elsewhere, and they wait for their quota"
+        ),
     ],
 )
 def test_what_an_event_costs_grows_with_the_nominated_pods_and_not_with_their_pairs(
