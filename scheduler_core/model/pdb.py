@@ -16,6 +16,7 @@ from scheduler_core.model.selectors import (
     parse_selector,
     selector_size,
     too_many_selected,
+    wire_size,
 )
 
 
@@ -62,8 +63,8 @@ def parse_pdb(raw: Raw) -> PodDisruptionBudget:
 def _budget_from(wire: _PdbWire) -> PodDisruptionBudget:
     meta = wire.metadata
     owner = _protected_group(meta)
-    selector = parse_selector(wire.spec.selector, "spec.selector")
-    values = selector_size(selector)
+    problem = too_many_selected(wire_size(wire.spec.selector))
+    selector = EVERYTHING if problem else parse_selector(wire.spec.selector, "spec.selector")
     budget = PodDisruptionBudget(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -74,9 +75,8 @@ def _budget_from(wire: _PdbWire) -> PodDisruptionBudget:
         min_available=wire.spec.min_available,
         gang=owner.uid if owner is not None else "",
         group=owner.name if owner is not None else "",
-        values=values,
+        values=selector_size(selector),
     )
-    problem = too_many_selected(values)
     return (
         protecting_all(budget, f"PodDisruptionBudget {budget.key}: spec.selector: {problem}")
         if problem

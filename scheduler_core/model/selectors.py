@@ -126,6 +126,14 @@ def selector_size(selector: Selector) -> int:
     return len(selector.requirements) + count_values(selector.requirements)
 
 
+def wire_size(wire: LabelSelectorWire | None) -> int:
+    """The same of a selector that is not read yet: to read one of a megabyte is dear."""
+    if wire is None:
+        return 0
+    expressions = wire.match_expressions or ()
+    return 2 * len(wire.match_labels or ()) + sum(1 + len(item.values or ()) for item in expressions)
+
+
 def too_many_selected(size: int) -> str:
     """Why a selector of this size (`selector_size`) of a budget, claim or pool is not read, or empty."""
     if size <= MOST_SELECTED:

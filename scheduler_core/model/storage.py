@@ -33,6 +33,7 @@ from scheduler_core.model.selectors import (
     parse_selector,
     selector_size,
     too_many_selected,
+    wire_size,
 )
 
 STORAGE: Final = "storage"
@@ -253,10 +254,9 @@ def _claim_from(wire: _ClaimWire) -> PersistentVolumeClaim:
     notes = meta.annotations or {}
     requests = spec.resources.requests if spec.resources else None
     complete = names.BIND_COMPLETED_ANNOTATION in notes or wire.status.phase == BOUND
-    selector = (
-        parse_selector(spec.selector, "spec.selector") if spec.selector and not spec.volume_name else None
-    )
-    values = selector_size(selector) if selector is not None else 0
+    asked = spec.selector if not spec.volume_name else None
+    problem = too_many_selected(wire_size(asked))
+    selector = parse_selector(asked, "spec.selector") if asked and not problem else None
     claim = PersistentVolumeClaim(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -274,9 +274,8 @@ def _claim_from(wire: _ClaimWire) -> PersistentVolumeClaim:
         deleting=meta.deletion_timestamp is not None,
         selected_node=notes.get(names.SELECTED_NODE_ANNOTATION, "")[:MAX_NAME],
         owner=meta.controller.uid if meta.controller else "",
-        values=values,
+        values=selector_size(selector) if selector is not None else 0,
     )
-    problem = too_many_selected(values)
     return (
         selecting_nothing(claim, f"PersistentVolumeClaim {claim.key}: spec.selector: {problem}")
         if problem

@@ -34,6 +34,7 @@ from scheduler_core.model.pods.pod_reader import PodReader
 from scheduler_core.model.selectors import EVERYTHING, NOTHING, Requirement, Selector
 from scheduler_core.model.watched import WATCHED
 from tests.support.builders import make_node
+from tests.support.calls import calls_of
 from tests.support.gang_scheduler import GangScheduler
 from tests.support.hostile_objects import SHAPES, TENANT, Json, Shape, pod, words
 from tests.support.kept import entries
@@ -90,6 +91,22 @@ def test_what_is_kept_of_an_object_is_a_fraction_of_it(shape: Shape) -> None:
         tracemalloc.stop()
         gc.enable()
     assert kept < MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    "shape",
+    sampled(
+        (shape.name, shape)
+        for shape in SHAPES
+        if shape.resource in (POD_DISRUPTION_BUDGETS, PERSISTENT_VOLUME_CLAIMS)
+    ),
+)
+def test_a_selector_that_is_too_large_is_not_read(shape: Shape) -> None:
+    """Who changes such a budget ten times a second would use up a processor, in threads that all share."""
+    read = read_with(told_to([]), shape.resource)
+    read(encoded(shape.make(1, 1000)))
+    text = encoded(shape.make(2, SIZE))
+    assert calls_of(lambda: read(text)) < 500
 
 
 def wide(number: int, values: int, *, node: str = "") -> Json:
