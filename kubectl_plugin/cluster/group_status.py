@@ -169,9 +169,11 @@ def unenforced_reason(view: GroupView, gang: Gang) -> str:
     if constraints_text(gang) == "-":
         return ""
     told = find(gang.status.conditions, TOPOLOGY_NOT_ENFORCED)
+    if told is not None and told.status == "True":
+        return told.message
     config_map = view.state.config_maps.of(gang.key)
-    said = told.message if told is not None and told.status == "True" else ""
-    said = said or (config_map.data.get("reason", "") if config_map is not None else _said(gang.results))
+    # Groups without conditions: the results have the reason why they wait, of whatever kind.
+    said = config_map.data.get("reason", "") if config_map is not None else _said(gang.results)
     if said.startswith(NOT_ENFORCED):
         return said
     # A native group has the condition only where its constraints are not enforced.

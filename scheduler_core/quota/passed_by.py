@@ -37,13 +37,19 @@ class PassedBy(msgspec.Struct, frozen=True):
     joins: bool = False
 
     def __str__(self) -> str:
-        """The finding, its consequence, and the remedy."""
+        return f"{self.subject}: {self.problem}"
+
+    @property
+    def subject(self) -> str:
+        """The pod."""
+        return f"Pod {self.namespace}/{self.name}"
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it, its consequence, and the remedy."""
         why = [f"ElasticQuota {self.quota} governs its namespace"] if self.quota else []
         why += [f"it belongs to PodGroup {self.namespace}/{self.group}"] if self.group else []
-        says = (
-            f"Pod {self.namespace}/{self.name}: spec.schedulerName={DEFAULT_SCHEDULER} though "
-            f"{' and '.join(why)}"
-        )
+        says = f"spec.schedulerName={DEFAULT_SCHEDULER} though {' and '.join(why)}"
         adopt = f"`{adopt_command(self.namespace, self.group)}`"
         came = "it was created while the webhook was away"
         if not self.node:

@@ -26,6 +26,7 @@ from scheduler_core.answers.doctor.schedulers import (
     parse_part,
 )
 from scheduler_core.decoding import decode
+from scheduler_core.errors import ModelError
 from scheduler_core.kube.errors import ApiError
 from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.groups.pod_group import parse_pod_group
@@ -86,11 +87,11 @@ class _Notes(Diagnostics):
         self.errors: list[str] = []
         self.text = ""
 
+    def unreadable(self, error: ModelError) -> None:
+        self.errors.append(str(error))
+
     def note(self, text: str) -> None:
-        if text.startswith("error: "):
-            self.errors.append(text.removeprefix("error: "))
-        else:
-            self.text = "; ".join(part for part in (self.text, text.removeprefix("note: ")) if part)
+        self.text = "; ".join(part for part in (self.text, text.removeprefix("note: ")) if part)
 
 
 def check_quota_use(reads: Reads) -> CheckResult:
@@ -241,10 +242,7 @@ def check_passed_by(reads: Reads) -> CheckResult:
     exempt = reads.exempt_namespaces() if pods else set()
     passed = (_passed(ledger, pod) for pod in pods if pod.namespace not in exempt)
     found = [item for item in passed if item is not None]
-    findings = tuple(
-        HealthFinding("warning", subject, problem)
-        for subject, _, problem in (str(item).partition(": ") for item in found)
-    )
+    findings = tuple(HealthFinding("warning", item.subject, item.problem) for item in found)
     return CheckResult("passed-by", findings, "no pod that belongs to Muster passed by the webhook")
 
 
