@@ -6,7 +6,6 @@ and owners, and in the status of the quota. Here each preemption is one record p
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
@@ -14,9 +13,11 @@ from typing import Final
 import msgspec
 
 from scheduler_core.errors import ModelError
+from scheduler_core.model import older_texts
+from scheduler_core.model.eviction_record import eviction_record
 from scheduler_core.model.kinds import EVENTS
 from scheduler_core.model.meta import ApiObject, Raw, decode
-from scheduler_core.model.names import EVENT_PREEMPTED, EVENT_RECLAIMED
+from scheduler_core.model.names import EVENT_PREEMPTED, EVENT_RECLAIMED, EVICTION_ANNOTATION
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.quota_history import QuotaEviction
 from scheduler_core.model.resources import ResourceList, parse_resource_list
@@ -26,15 +27,6 @@ from scheduler_core.model.timestamps import epoch, parse_time
 SAME_SECONDS: Final = 60.0
 # The status and the Event of a quota are of one moment, in whole seconds.
 SAME_MOMENT_SECONDS: Final = 2.0
-_PREEMPTED_BY: Final = re.compile(
-    r"preempted by (?P<pod>[^\s/]{1,253}/[^\s/]{1,253})(?: of (?P<group>[^()]{1,600}))? "
-    r"\(priority -?\d{1,11}\)"
-)
-_FOR_QUOTA: Final = re.compile(
-    r"(?:which reclaims the min of|a fair move for) ElasticQuota (?P<quota>[^\s;]{1,600})"
-)
-_OF_QUOTA: Final = re.compile(r"(?P<count>\d{1,9}) pods? \((?P<pods>[^)]{1,2000})\) with (?P<amounts>\S*)")
-_MORE: Final = re.compile(r" and \d{1,9} more$")
 
 
 class Reclaim(msgspec.Struct, frozen=True):
@@ -87,36 +79,31 @@ class EventWire(ApiObject, frozen=True, rename="camel"):
 def record_of_event(raw: Raw) -> Reclaim | None:
     """The record of an Event of a pod or a quota; None for other Events. Raises ModelError."""
     event = decode(raw, EventWire, EVENTS.kind)
-    taken = _PREEMPTED_BY.search(event.note)
-    if taken is None:
+    told = eviction_record(event.metadata.annotations) or older_texts.eviction(event.note)
+    if told is None:
         return None
-    by_quota = _FOR_QUOTA.search(event.note)
-    taker = by_quota["quota"] if by_quota else ""
-    by = taken["group"] or f"Pod {taken['pod']}"
     about = event.regarding
     if event.reason == EVENT_PREEMPTED and about.kind == "Pod":
-        kind = "reclaim" if taker else "preemption"
-        return Reclaim(event.time, kind, about.namespace, "", taker, by, {}, (about.name,), 1)
-    lost = _OF_QUOTA.match(event.note)
-    if event.reason != EVENT_RECLAIMED or lost is None:
+        kind = "reclaim" if told.by_quota else "preemption"
+        return Reclaim(event.time, kind, about.namespace, "", told.by_quota, told.by, {}, (about.name,), 1)
+    if event.reason != EVENT_RECLAIMED or not told.count:
         return None
-    names = tuple(sorted(_MORE.sub("", lost["pods"]).split(", ")))
     return Reclaim(
         event.time,
         "reclaim",
         about.namespace,
         f"{about.namespace}/{about.name}",
-        taker,
-        by,
-        _amounts(lost["amounts"]),
-        names,
-        int(lost["count"]),
+        told.by_quota,
+        told.by,
+        _amounts(told.resources),
+        tuple(sorted(told.pods)),
+        told.count,
     )
 
 
-def _amounts(text: str) -> ResourceList:
+def _amounts(told: dict[str, str]) -> ResourceList:
     try:
-        return parse_resource_list(dict(part.partition("=")[::2] for part in text.split(",")), "note")
+        return parse_resource_list(told, EVICTION_ANNOTATION)
     except ModelError:
         return {}
 

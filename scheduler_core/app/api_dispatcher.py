@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
@@ -46,6 +46,7 @@ from scheduler_core.model.writes import Bind, Evict, Write, target
 log = logging.getLogger(__name__)
 
 _NO_TIMING = Timing()
+_NO_ANNOTATIONS: Mapping[str, str] = {}
 # Seconds before a binding with an unknown outcome is sent again.
 REPEAT_DELAYS = (0.0, 0.2, 1.0)
 
@@ -297,7 +298,8 @@ class ApiDispatcher:
         log.info("evicted", extra=fields(pod=pod.key, preemptor=preemptor.key))
         kind, reason, note = names.EVENT_NORMAL, names.EVENT_PREEMPTED, decision.message
         related = None if decision.hides else pod_reference(preemptor)
-        self._event(pod, decision.profile, kind, reason, "Preempting", note, related)
+        told = decision.record.annotations() if decision.record is not None else {}
+        self._event(pod, decision.profile, kind, reason, "Preempting", note, related, annotations=told)
 
     # Controllers' writes
 
@@ -327,8 +329,9 @@ class ApiDispatcher:
         note: str,
         related: ObjectReference | None = None,
         now: float | None = None,
+        annotations: Mapping[str, str] = _NO_ANNOTATIONS,
     ) -> None:
-        now = self._wall() if now is None else now
+        now, about = self._wall() if now is None else now, pod_reference(pod)
         self._recorder.record(
-            Occurrence(pod_reference(pod), kind, reason, action, note, profile, self._identity, now, related)
+            Occurrence(about, kind, reason, action, note, profile, self._identity, now, related, annotations)
         )

@@ -8,17 +8,19 @@ controller that made the pods, and the ElasticQuota get an Event; the group gets
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from scheduler_core.controllers.events import reference, warning
+from scheduler_core.model.eviction_record import EvictionRecord
 from scheduler_core.model.groups.gang import RESOURCES, group_key
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.meta import OwnerReference
 from scheduler_core.model.names import EVENT_PREEMPTED, EVENT_RECLAIMED
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, LastReclaim
-from scheduler_core.model.resources import add_to
+from scheduler_core.model.quotas.quota_history import MOST_PODS
+from scheduler_core.model.resources import add_to, to_strings
 from scheduler_core.model.timestamps import format_time
 from scheduler_core.model.writes import Create, Write
 from scheduler_core.quota.ledger import QuotaLedger, charged
@@ -29,6 +31,7 @@ from scheduler_core.state.displacements import Displacement
 
 # The longest list of names in a note.
 _NAMED: Final = 5
+_NONE: Final[Mapping[str, str]] = {}
 
 
 class DisplacementNotices:
@@ -101,7 +104,9 @@ def _quota(state: ClusterState, found: Displacement, now: float) -> list[Write]:
     about = reference(ELASTIC_QUOTAS, quota.namespace, quota.name, quota.uid)
     pods = found.victims
     note = f"{_count(pods)} ({_names(pods)}) with {amounts_text(amounts)} {_were(pods)} {found.text}"
-    return [_event(about, found, pods, note, now)]
+    names = tuple(sorted(pod.name for pod in pods)[:MOST_PODS])
+    told = EvictionRecord(found.by, found.by_quota, to_strings(amounts), names, len(pods))
+    return [_event(about, found, pods, note, now, told.annotations())]
 
 
 def taken_amounts(ledger: QuotaLedger, quota: ElasticQuota, pods: Iterable[Pod]) -> dict[str, int]:
@@ -127,7 +132,14 @@ def _names(pods: Iterable[Pod]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _event(about: dict[str, str], found: Displacement, pods: Iterable[Pod], note: str, now: float) -> Create:
+def _event(
+    about: dict[str, str],
+    found: Displacement,
+    pods: Iterable[Pod],
+    note: str,
+    now: float,
+    annotations: Mapping[str, str] = _NONE,
+) -> Create:
     reason = EVENT_PREEMPTED if found.quota is None else EVENT_RECLAIMED
     occurrence = " ".join((about["uid"], *sorted(pod.uid for pod in pods)))
-    return warning(about, reason, note, occurrence, now)
+    return warning(about, reason, note, occurrence, now, annotations)

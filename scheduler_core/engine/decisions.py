@@ -7,6 +7,7 @@ import math
 import msgspec
 
 from scheduler_core.framework.status import Diagnosis
+from scheduler_core.model.eviction_record import EvictionRecord
 from scheduler_core.model.extending import Question
 from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, EVICTED_BY_PRIORITY, REASON_PREEMPTION
 from scheduler_core.model.pods.pod import Pod
@@ -49,7 +50,8 @@ class Evicted(msgspec.Struct, frozen=True):
     """A pod is to be evicted so that `preemptor` can run, by a rule: EVICTED_BY_PRIORITY or another.
 
     `grace`: the seconds that it has to end; None: its own. `preemptors`: whom a new process is told that it
-    waits for the pod's end (`model.pods.pod.Pod`). `hides`: its Event must not name the preemptor.
+    waits for the pod's end (`model.pods.pod.Pod`). `hides`: its Event must not name the preemptor. `record`:
+    what the Event says for programs.
     """
 
     pod: Pod
@@ -60,6 +62,7 @@ class Evicted(msgspec.Struct, frozen=True):
     grace: int | None = None
     preemptors: tuple[str, ...] = ()
     hides: bool = False
+    record: EvictionRecord | None = None
 
 
 class Noticed(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from scheduler_core.framework.preemption.eligibility import awaited, leaving_for
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Code, Diagnosis, Status
+from scheduler_core.model.eviction_record import EvictionRecord
 from scheduler_core.model.groups.gang import RESOURCES, Gang, GroupRef, group_key, group_of
 from scheduler_core.model.kinds import CONFIG_MAPS
 from scheduler_core.model.names import (
@@ -57,11 +58,7 @@ def rejected(
         _displace(state, pod, result.victims, fair=result.fair)
         for victim in result.victims:
             state.mark_leaving(victim.uid)
-            why = eviction_reason(state, pod, victim, fair=result.fair)
-            hidden = state.displacements.hides(pod, victim.namespace)
-            text = eviction_message(state, pod, victim, result.nominated, fair=result.fair, hidden=hidden)
-            grace, waits_for_it = _grace(state, victim, why), _preemptors(state, pod, hidden=hidden)
-            evicted.append(Evicted(victim, pod, profile.name, text, why, grace, waits_for_it, hidden))
+            evicted.append(_evicted(state, profile.name, pod, victim, result.nominated, fair=result.fair))
     elif not awaited(state, pod) or _beyond_help(diagnosis):
         state.nominations.remove(pod.uid)
     refused = diagnosis.status
@@ -116,12 +113,45 @@ def evict_for_gang(state: ClusterState, preemption: GangPreemption) -> list[Deci
     for victim, pod in preemption.victims:
         state.mark_leaving(victim.uid)
         node = state.nominations.node_of(pod.uid)
-        hidden, group = state.displacements.hides(pod, victim.namespace), group_of(pod)
-        text = eviction_message(state, pod, victim, node, group=group, fair=fair, hidden=hidden)
-        why = eviction_reason(state, pod, victim, fair=fair)
-        grace, waits_for_it = _grace(state, victim, why), _preemptors(state, pod, group, hidden=hidden)
-        decisions.append(Evicted(victim, pod, pod.scheduler_name, text, why, grace, waits_for_it, hidden))
+        decisions.append(
+            _evicted(state, pod.scheduler_name, pod, victim, node, group=group_of(pod), fair=fair)
+        )
     return decisions
+
+
+def _evicted(
+    state: ClusterState,
+    profile: str,
+    preemptor: Pod,
+    victim: Pod,
+    node: str,
+    *,
+    group: GroupRef | None = None,
+    fair: bool,
+) -> Evicted:
+    """The decision to evict a pod, with all that is told about it: to people, programs and new processes."""
+    hidden = state.displacements.hides(preemptor, victim.namespace)
+    why = eviction_reason(state, preemptor, victim, fair=fair)
+    own = state.ledger.quota_of(preemptor.namespace)
+    return Evicted(
+        victim,
+        preemptor,
+        profile,
+        eviction_message(state, preemptor, victim, node, group=group, fair=fair, hidden=hidden),
+        why,
+        _grace(state, victim, why),
+        _preemptors(state, preemptor, group, hidden=hidden),
+        hidden,
+        EvictionRecord(
+            _taker(preemptor, group, hidden=hidden),
+            own.key if own is not None and why != EVICTED_BY_PRIORITY else "",
+        ),
+    )
+
+
+def _taker(preemptor: Pod, group: GroupRef | None, *, hidden: bool) -> str:
+    """The pod or group that takes the place, as people of the victim's namespace may know it."""
+    return str(group) if group is not None and not hidden else f"Pod {_named(preemptor, hidden)}"
 
 
 def _evicted_there(state: ClusterState, unit: str, nodes: Collection[str]) -> bool:
@@ -162,7 +192,7 @@ def _displace(
         state.displacements.pending.append(
             Displacement(
                 tuple(pods),
-                str(group) if group is not None and not hidden else f"Pod {_named(preemptor, hidden)}",
+                _taker(preemptor, group, hidden=hidden),
                 eviction_message(state, preemptor, pods[0], "", group=group, fair=fair, hidden=hidden),
                 quota if reclaims else None,
                 own.key if own is not None and reclaims and quota is not None else "",

@@ -127,6 +127,8 @@ PRICE_ANNOTATION: Final = "muster.dev/price"
 HISTORY_LABEL: Final = "muster.dev/history"
 HISTORY_LABEL_VALUE: Final = "true"
 HISTORY_PREFIX: Final = "muster-history-"
+# On Events about evictions: for programs, who took the place of whom (JSON).
+EVICTION_ANNOTATION: Final = "muster.dev/eviction"
 # Before the name of a QuotaFlavor: the resource that counts use on its nodes.
 FLAVOR_PREFIX: Final = "flavor.muster.dev/"
 # On ElasticQuotas: the QuotaGroup that the quota belongs to.

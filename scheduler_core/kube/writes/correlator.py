@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -57,6 +57,7 @@ class Occurrence(msgspec.Struct, frozen=True):
     """An occurrence to record as an Event. `now` is in seconds since the epoch; `type` is Normal or Warning.
 
     `reporting_controller` is the profile's name, `reporting_instance` identifies this process.
+    `annotations` are those of the Event.
     """
 
     regarding: ObjectReference
@@ -68,6 +69,7 @@ class Occurrence(msgspec.Struct, frozen=True):
     reporting_instance: str
     now: float
     related: ObjectReference | None = None
+    annotations: Mapping[str, str] = {}
 
     @property
     def key(self) -> SeriesKey:
@@ -282,7 +284,11 @@ class EventCorrelator:
         body: dict[str, Any] = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                **({"annotations": dict(occurrence.annotations)} if occurrence.annotations else {}),
+            },
             "eventTime": format_micro_time(now),
             "type": occurrence.type,
             "reason": occurrence.reason[:WORD_CHARACTERS],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -128,6 +129,36 @@ def test_a_whole_group_that_preempts_is_named() -> None:
     note = f"preempted by team-b/w-0 of PodGroup team-b/train (priority 7) for node n1, {FOR}"
     (found,) = records(pod_event("a", note))
     assert found.by == "PodGroup team-b/train"
+
+
+def typed(told: dict[str, Any], **record: Any) -> dict[str, Any]:
+    """The Event with a record for programs, and another sentence."""
+    annotations = {"muster.dev/eviction": json.dumps(record)}
+    return told | {"note": "had to go", "metadata": {**told["metadata"], "annotations": annotations}}
+
+
+def test_a_record_for_programs_counts_whatever_the_sentence_says() -> None:
+    by = {"by": "Pod team-b/serve-2", "byQuota": "team-b/quota"}
+    lost = {"resources": {"nvidia.com/gpu": "2", "pods": "2"}, "pods": ["a", "b"], "count": 2}
+    older = [quota_event("a, b", "nvidia.com/gpu=2,pods=2"), pod_event("a"), pod_event("b")]
+    newer = [typed(older[0], **by, **lost), typed(older[1], **by), typed(older[2], **by)]
+    assert records(*newer) == records(*older)
+    (alone,) = records(typed(pod_event("a"), by="PodGroup team-b/train"))
+    assert (alone.kind, alone.by, alone.by_quota) == ("preemption", "PodGroup team-b/train", "")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param({}, id="nobody"),
+        pytest.param({"by": 5}, id="a number as a name"),
+        pytest.param({"by": "x" * 701}, id="a name that is too long"),
+        pytest.param({"by": "Pod b/p", "pods": ["p"] * 21}, id="too many names"),
+        pytest.param({"by": "Pod b/p", "count": -1}, id="fewer than none"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_none(record: dict[str, Any]) -> None:
+    assert records(typed(pod_event("a"), **record)) == []
 
 
 @pytest.mark.parametrize(

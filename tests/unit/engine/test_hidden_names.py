@@ -9,6 +9,7 @@ from scheduler_core.config import load_config
 from scheduler_core.controllers.displacement_notices import DisplacementNotices
 from scheduler_core.engine.decisions import Evicted, Rejected, eviction_of
 from scheduler_core.framework.preemption.eligibility import leaving_for
+from scheduler_core.model.eviction_record import EvictionRecord
 from scheduler_core.model.writes import Create
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
@@ -56,6 +57,7 @@ def test_whom_a_reclaim_names(names: str, by: str, read: str, taken: str) -> Non
     (evicted,) = (item for item in decisions if isinstance(item, Evicted))
     (waits,) = (item for item in decisions if isinstance(item, Rejected))
     assert (evicted.hides, evicted.preemptors) == (names == "Quotas", (read,))
+    assert evicted.record == EvictionRecord(f"Pod {by}", "a/quota")
     assert evicted.message == f"preempted by {by} (priority 0) for node n1, {TOLD}"
     assert waits.message.endswith(f"preempting 1 pods for node n1 under ElasticQuota a/quota: {taken}")
     assert notes(made) == [f"1 pod (y) with cpu=1 was preempted by {by} (priority 0), {TOLD}"]
