@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from scheduler_core.decoding import decoder
 from scheduler_core.model.names import EVICTION_ANNOTATION
 
 _Text = Annotated[str, msgspec.Meta(max_length=700)]
@@ -33,7 +34,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
         return {EVICTION_ANNOTATION: msgspec.json.encode(self).decode()}
 
 
-_decoder = msgspec.json.Decoder(EvictionRecord)
+_decoder = decoder(EvictionRecord)
 
 
 def eviction_record(annotations: Mapping[str, str] | None) -> EvictionRecord | None:
