@@ -320,14 +320,11 @@ class ClusterState:
 
     def reprieve(self, uid: str, now: float | None = None, *, refused: bool = False) -> None:
         """Undo `mark_leaving` for a pod that was not evicted. One that terminates leaves by its own end.
-
         `refused`, which needs `now`: the API server does not let it go, so it is no victim for a while.
         """
         placement = self.placed.get(uid)
         if placement is not None:
-            self.departures.forget(uid)
-            if refused and now is not None:
-                self.departures.refused(uid, now)
+            self.departures.not_evicted(uid, now if refused else None)
             self._put_ending(placement, ending=placement.pod.terminating)
             follow(self, placement, now)
             self.gangs.touch(placement.pod)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from scheduler_core.app.failures.event_aggregator import EventAggregator, pod_reference
 from scheduler_core.app.failures.rejections import PodRejection, RejectionChange, Rejections
-from scheduler_core.app.failures.turns import Turns
+from scheduler_core.app.failures.report_turns import ReportTurns
 from scheduler_core.engine.decisions import Noticed, Rejected
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, refuses
@@ -99,9 +99,9 @@ class FailureHandler:
         self._reserved_limiter = RateLimiter(MIN_PER_SECOND, MIN_BURST, monotonic=wall)
         self._figures_limiter = RateLimiter(FIGURES_PER_SECOND, FIGURES_BURST, monotonic=wall)
         # By uid, of each namespace in the order in which the reports became pending.
-        self._pending: dict[RejectionChange, Turns[_Report]] = {
-            RejectionChange.REASON: Turns(),
-            RejectionChange.FIGURES: Turns(),
+        self._pending: dict[RejectionChange, ReportTurns[_Report]] = {
+            RejectionChange.REASON: ReportTurns(),
+            RejectionChange.FIGURES: ReportTurns(),
         }
         self._in_flight: set[str] = set()
         # The objects of postponed events, with the uid of a pod that waits for this reason.

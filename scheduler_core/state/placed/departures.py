@@ -77,6 +77,12 @@ class Departures:
         times = self._refusals[uid] = self._refusals.get(uid, 0) + 1
         self._stuck.put(uid, now + min(REFUSED_SECONDS * 2.0 ** min(times - 1, 30), MOST_REFUSED_SECONDS))
 
+    def not_evicted(self, uid: str, refused_at: float | None) -> None:
+        """The eviction of a pod failed; `refused_at`: the API server does not let it go, as it said then."""
+        self.forget(uid)
+        if refused_at is not None:
+            self.refused(uid, refused_at)
+
     def gone(self, uid: str) -> None:
         """A pod is gone, or has no node any more."""
         self.forget(uid)

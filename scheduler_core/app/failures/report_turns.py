@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Turns(Generic[T]):
+class ReportTurns(Generic[T]):
     """Items by key, of one owner each: the next one is the oldest of the owner that had its turn longest ago.
 
     So an owner with thousands of items keeps nobody else waiting. A key that is put again keeps its place.
