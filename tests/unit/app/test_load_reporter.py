@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from scheduler_core.app.load_reporter import NODE_USAGE, LoadReporter, LoadView
-from scheduler_core.app.load_samples import NodeSamples, node_status, percentile, windows_of
+from scheduler_core.app.load_samples import NodeSamples, average, node_status, percentile, windows_of
 from scheduler_core.errors import ModelError
 from scheduler_core.load.spec import Percentile
 from scheduler_core.load.usage import base_usage
@@ -269,6 +269,10 @@ def test_use_that_cannot_be_read_is_left_out() -> None:
 )
 def test_nearest_rank(values: list[int], percent: int, expected: int) -> None:
     assert percentile(values, percent) == expected
+
+
+def test_the_mean_is_rounded_down_and_none_without_values() -> None:
+    assert [average(values) for values in ([], [3], [1, 2], [1, 2, 3])] == [0, 3, 1, 2]
 
 
 def test_a_window_is_reported_once_half_of_it_is_known() -> None:

@@ -54,6 +54,15 @@ def test_fat_objects_come_in_small_pages_and_those_behind_them_in_full_ones_agai
     assert len(server.asked) < 40
 
 
+def test_all_at_once_that_is_too_large_goes_on_in_usual_pages() -> None:
+    server = Server([MIB] * 20 + [6_000] * 1_600)
+    assert read(server, 0) == server.items
+    assert server.asked[0] == 0
+    assert 0 not in server.asked[1:]
+    assert max(server.asked) == PAGE_SIZE
+    assert len(server.asked) < 40
+
+
 def test_one_object_larger_than_a_page_is_read_by_itself() -> None:
     server = Server([5, MOST_PAGE_BYTES + 1, 5])
     assert read(server, 0) == server.items
