@@ -151,6 +151,9 @@ def test_pods_of_a_native_quota(
 ) -> None:
     found = check_native_use([native(used, scopes)], pods, 1.8e9)
     assert [said in str(finding) for finding in found] == ([True] if said else [])
+    for finding in found:
+        version, difference = finding.evidence
+        assert (version, difference.startswith("difference ")) == ("version ", True)
 
 
 # name, CPUs that the status says, pods of the namespace, what is said
