@@ -72,14 +72,18 @@ class ChargeStore(LedgerWriter):
         self._quotas = quotas
         self._ours = ours
         self.limits = ConcurrencyLimits(ledgers.entry_ages, monotonic)
-        self._grace = self._times.wait_limits.grace + self._times.barrier
-        wait_limits = dataclasses.replace(self._times.wait_limits, grace=self._grace)
+        grace = self._times.wait_limits.grace + self._times.barrier
         self._provisional = ProvisionalEntries(
-            ledgers, watches, wait_limits, lambda seconds: self._sleep(seconds), monotonic
+            ledgers,
+            watches,
+            dataclasses.replace(self._times.wait_limits, grace=grace),
+            self._pace.delay,
+            lambda seconds: self._sleep(seconds),
+            monotonic,
         )
         # When the pods of a namespace may be listed again.
         self._pause_ends: dict[str, float] = {}
-        self._claims = Batches(self._decide, lambda: self._sleep(self._times.gather), self._pace)
+        self._claims = Batches(self._decide, lambda: self._sleep(self._times.gather), self._rest)
 
     def charge(
         self, namespace: str, charge: Charge, names: frozenset[str], *, dry_run: bool = False
@@ -115,7 +119,7 @@ class ChargeStore(LedgerWriter):
                 if claim.conditional:
                     took = self._provisional.wait(namespace, claim.ahead, left)
                     if took is None or left <= 0.0:
-                        if self._monotonic() - began < self._grace:
+                        if self._monotonic() - began < self._provisional.grace:
                             raise Undecided(f"{len(claim.ahead)} pods of namespace {namespace} come first")
                         break
                     left -= took

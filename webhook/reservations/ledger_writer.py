@@ -13,6 +13,7 @@ from webhook.reservations.ledger_api import LedgerApi
 from webhook.reservations.ledger_cache import LedgerCache
 from webhook.reservations.pod_watches import PodWatches
 from webhook.reservations.provisional_entries import WaitLimits
+from webhook.reservations.server_pace import ServerPace
 
 # Waits for a watch that is slightly behind that of another replica, before the pods are listed.
 CATCH_UP_SECONDS: Final = (0.0, 0.005, 0.015)
@@ -57,14 +58,17 @@ class LedgerWriter:
         self._times = times or Times()
         self._sleep = sleep
         self._monotonic = monotonic
+        self._pace = ServerPace(monotonic)
 
-    def _pace(self, namespace: str) -> None:
+    def _rest(self, namespace: str) -> None:
+        """Leave time between batches in a flood."""
         if self._ledgers.entry_ages.flooded(namespace):
             self._sleep(FLOOD_PACE_SECONDS)
 
     def _read(self, namespace: str) -> ReservationLedger:
         """The ledger as the API server has it now; remembered if it exists."""
-        ledger = self._api.ledger(namespace)
+        with self._pace.timed():
+            ledger = self._api.ledger(namespace)
         if ledger.resource_version:
             self._ledgers.remember(ledger)
         return ledger
@@ -72,7 +76,9 @@ class LedgerWriter:
     def _write_decided(self, wanted: ReservationLedger, attempt: int) -> str:
         """Write a ledger. If its version is outdated, wait for the next attempt and return the problem."""
         try:
-            self._ledgers.remember(self._api.put(wanted))
+            with self._pace.timed():
+                stored = self._api.put(wanted)
+            self._ledgers.remember(stored)
         except (Conflict, NotFound) as lost:
             self._sleep(RETRY_SECONDS * attempt)
             return str(lost)

@@ -42,24 +42,34 @@ class WaitLimits:
 
 
 class ProvisionalEntries:
-    """The provisional entries that this replica knows, and the reviews that wait for them. Thread-safe."""
+    """The provisional entries that this replica knows, and the reviews that wait for them. Thread-safe.
+
+    `delay`: the seconds that objects may appear later than usual.
+    """
 
     def __init__(
         self,
         ledgers: LedgerCache,
         watches: PodWatches,
         wait_limits: WaitLimits,
+        delay: Callable[[], float],
         sleep: Callable[[float], object] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledgers = ledgers
         self._watches = watches
         self._wait_limits = wait_limits
+        self._delay = delay
         self._sleep = sleep
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._waiting: dict[str, Counter[Key]] = {}
         self._found: dict[str, tuple[float, frozenset[Key]]] = {}
+
+    @property
+    def grace(self) -> float:
+        """The seconds that an object has to appear now."""
+        return self._wait_limits.grace + self._delay()
 
     @contextmanager
     def waiting(self, namespace: str, key: Key) -> Iterator[None]:
@@ -80,8 +90,8 @@ class ProvisionalEntries:
 
     def releasable(self, namespace: str, provisional: frozenset[Key]) -> set[Key]:
         """The provisional entries whose time to appear is over."""
-        wait_limits, entry_ages = self._wait_limits, self._ledgers.entry_ages
-        found = entry_ages.older(namespace, provisional, wait_limits.grace, wait_limits.announced)
+        announced = self._wait_limits.announced + self._delay()
+        found = self._ledgers.entry_ages.older(namespace, provisional, self.grace, announced)
         with self._lock:
             return found - self._waiting.get(namespace, Counter()).keys()
 

@@ -93,9 +93,14 @@ class ReservationStore(LedgerWriter):
     ) -> None:
         super().__init__(api, ledgers, watches, times, sleep, monotonic)
         self._quotas = quotas
-        self.batches = Batches(self._write, lambda: self._sleep(self._times.gather), self._pace)
+        self.batches = Batches(self._write, lambda: self._sleep(self._times.gather), self._rest)
         self._provisional = ProvisionalEntries(
-            ledgers, watches, self._times.wait_limits, lambda seconds: self._sleep(seconds), monotonic
+            ledgers,
+            watches,
+            self._times.wait_limits,
+            self._pace.delay,
+            lambda seconds: self._sleep(seconds),
+            monotonic,
         )
         self._sure: dict[str, _CertainState] = {}
         self._questions = RateLimiter(QUESTIONS_A_SECOND, QUESTIONS_AT_ONCE, monotonic=monotonic)

@@ -23,6 +23,7 @@ from webhook.reservations.concurrency_limits import (
 )
 from webhook.reservations.provisional_entries import STEP_SECONDS, WaitLimits
 from webhook.reservations.reservation_store import MANY_CHARGES
+from webhook.reservations.server_pace import WINDOW_SECONDS as WINDOW_SECONDS_OF_PACE
 
 GROWS = frozenset({"cpu"})
 BARRIER = 0.25
@@ -117,6 +118,50 @@ def test_a_request_without_time_to_wait_is_refused_with_try_again() -> None:
     forge(replica, charge("first", 3))
     with within(0.5), pytest.raises(Undecided, match="1 pods of namespace a come first"):
         replica.admit(charge("second", 2))
+
+
+def slow(api: Api, replica: Replica, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server takes so long for each write from now on."""
+    put = api.put
+
+    def slowly(wanted: ReservationLedger) -> ReservationLedger:
+        replica.clock.now += seconds
+        return put(wanted)
+
+    monkeypatch.setattr(api, "put", slowly)
+
+
+@pytest.mark.parametrize(
+    "ahead",
+    [pytest.param(charge("first", 3), id="a pod"), pytest.param(charge("old", 3), id="a resize")],
+)
+def test_a_slow_server_has_more_time_to_store_what_was_admitted(
+    ahead: Charge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = Api()
+    if ahead.uid == "old":
+        api.members["old"] = use("old", 1)
+    replica = Replica(api)
+    slow(api, replica, 0.6, monkeypatch)
+    forge(replica, ahead)
+    with pytest.raises(Undecided, match="1 pods of namespace a come first"):
+        replica.admit(charge("second", 2))
+    assert ahead.uid in api.charged, "it has 1.25 s, and four times as long as a write took"
+    replica.store_pod(use(ahead.uid, 3, version="200"))
+    assert "used cpu=3 + requested 2 exceeds max=4" in replica.admit(charge("third", 2))
+
+
+def test_a_server_that_was_slow_is_waited_for_no_longer_than_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api()
+    replica = Replica(api)
+    slow(api, replica, 0.6, monkeypatch)
+    forge(replica, charge("first", 3))
+    monkeypatch.undo()
+    replica.clock.now += WINDOW_SECONDS_OF_PACE + 1.0
+    forge(replica, charge("other", 3))
+    before = replica.clock.now
+    assert replica.admit(charge("second", 2)) == ""
+    assert replica.clock.now - before <= GRACE + 2 * BARRIER + STEP_SECONDS
 
 
 def test_requests_are_decided_in_order_and_later_ones_do_not_count() -> None:
