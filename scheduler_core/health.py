@@ -128,7 +128,7 @@ class HealthServer:
         handler = type("Handler", (_Handler,), {"owner": self, "server_version": name})
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
-            self._server = type("Server", (_Server,), {"address_family": family})((address, port), handler)
+            self._server = type("Server", (PageServer,), {"address_family": family})((address, port), handler)
         except OSError as error:
             raise PortTaken(address, port, (error.strerror or str(error)).lower()) from None
         self._thread = threading.Thread(
@@ -175,7 +175,9 @@ class HealthServer:
         return 200, kind, body
 
 
-class _Server(ThreadingHTTPServer):
+class PageServer(ThreadingHTTPServer):
+    """Serves pages on threads; each address has a bounded number of connections and requests."""
+
     daemon_threads = True
     request_queue_size = 128
 

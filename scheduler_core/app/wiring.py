@@ -67,7 +67,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 VERSION: Final = "0.1.0"
-_ANSWER_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 5.0
 
 
 class LoopBusy(MusterError):
@@ -254,9 +254,9 @@ class RunningScheduler:
 
         self.loop.inbox.put(StateQuery(act))
         try:
-            return answer.result(_ANSWER_SECONDS)
+            return answer.result(ANSWER_SECONDS)
         except TimeoutError:
-            raise LoopBusy(f"the scheduling loop did not answer within {_ANSWER_SECONDS:g} s") from None
+            raise LoopBusy(f"the scheduling loop did not answer within {ANSWER_SECONDS:g} s") from None
 
     def _load_view(self) -> LoadView:
         """The state for the load reporter. Raises LoopBusy."""

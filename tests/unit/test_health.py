@@ -70,7 +70,7 @@ def test_the_family_of_an_address_and_its_url(
         def serve_forever(self) -> None:
             """No client comes."""
 
-    monkeypatch.setattr(health, "_Server", Listens)
+    monkeypatch.setattr(health, "PageServer", Listens)
     assert HealthServer(address, 80, {}, {}).url == url
     assert made == [((address, 80), family)]
 

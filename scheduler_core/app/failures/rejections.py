@@ -14,7 +14,7 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Patch, pod_status_patch
 
 # Pods and groups whose last report is stored.
-_MOST: Final = 10_000
+MOST_REMEMBERED: Final = 10_000
 
 
 class PodRejection(NamedTuple):
@@ -80,7 +80,7 @@ class Rejections:
     def _remember(self, uid: str, rejection: PodRejection) -> None:
         self._last[uid] = rejection
         self._last.move_to_end(uid)
-        if len(self._last) > _MOST:
+        if len(self._last) > MOST_REMEMBERED:
             self._last.popitem(last=False)
 
 

@@ -132,7 +132,7 @@ def test_a_scheduler_that_does_not_run_says_what_is_missing(scheduler: Make) -> 
 def test_nobody_waits_long_for_a_loop_that_does_not_answer(
     scheduler: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiring, "_ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr(wiring, "ANSWER_SECONDS", 0.0)
     found = scheduler()
     with pytest.raises(wiring.LoopBusy, match="did not answer within 0 s"):
         found.ask(lambda engine: engine)

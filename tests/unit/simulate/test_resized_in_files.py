@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler_core.answers.snapshot.document import SnapshotOptions, scenario_document
-from scheduler_core.model.pods.requests import ResizeRule
 from scheduler_core.simulate import load_scenarios, run_scenario
-from scheduler_core.simulate.world import Simulation
-from tests.support.resized_pods import MOVED, RESIZES, quota, resized_pod
+from tests.support.resized_pods import RESIZES, quota, resized_pod
 
 NEWEST = (
     "kubernetesVersion: {} being resized and counts as in Kubernetes 1.37, as the file names no version; "
@@ -59,14 +56,3 @@ def test_a_file_says_as_in_which_version_its_pods_count(
     version: str, pods: tuple[str, ...], used: str, said: list[str]
 ) -> None:
     assert played(version, *pods) == (used, said)
-
-
-@pytest.mark.parametrize("rule", ResizeRule, ids=lambda rule: rule.value)
-def test_a_snapshot_counts_as_the_cluster(rule: ResizeRule) -> None:
-    simulation = Simulation(rule=rule)
-    for obj in (NODE, quota(), resized_pod("default/p", MOVED)):
-        simulation.create(obj)
-    document = scenario_document(simulation, "", SnapshotOptions())
-    (scenario,) = load_scenarios(yaml.safe_dump(document))
-    assert scenario.rule is rule
-    assert run_scenario(scenario)["warnings"] == []

@@ -92,7 +92,7 @@ def test_each_pod_is_remembered_by_itself() -> None:
 
 
 def test_so_many_are_remembered_and_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rejections, "_MOST", 2)
+    monkeypatch.setattr(rejections, "MOST_REMEMBERED", 2)
     known = Rejections()
     for name in ("a", "b", "a", "c"):
         written(known, refused(make_pod(f"ns/{name}").uid(name)), 1.0)
