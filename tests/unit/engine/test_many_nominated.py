@@ -14,7 +14,7 @@ from tests.support.builders import make_pod, make_quota
 from tests.support.calls import calls_of
 from tests.support.gang_scheduler import GangScheduler
 
-FEW, MANY = 24, 96
+FEW, MANY = 12, 48
 
 
 class Waiting:
