@@ -365,7 +365,16 @@ def effective_requests(
     overhead = parse_resource_list(spec.overhead, "spec.overhead") if spec.overhead else _NO_REQUESTS
     if spec.resources is not None:
         total = _pod_level(total, _declared(spec, status, total, overhead, infeasible=infeasible))
-    return add(total, overhead) if overhead else total
+    return _of_nodes(add(total, overhead) if overhead else total)
+
+
+def _of_nodes(asked: dict[str, int]) -> dict[str, int]:
+    """Without flavors, which only a node gives to what runs there: a kubelet admits a pod that asks for
+    resources that no node reports, so that such a pod would use up a flavor without a device.
+    """
+    if not any(name.startswith(names.FLAVOR_PREFIX) for name in asked):
+        return asked
+    return {name: value for name, value in asked.items() if not name.startswith(names.FLAVOR_PREFIX)}
 
 
 def nonzero_requests(
