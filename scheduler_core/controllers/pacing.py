@@ -23,15 +23,19 @@ class Portions:
     def __init__(self, end: Callable[[str], float] = _at_once) -> None:
         self._end = end
         self._taken_at = 0.0
+        # The namespace that the last portion ended with.
+        self._last = ""
 
     def take(self, dirty: set[str], now: float) -> list[str]:
         """Remove the due keys from `dirty`, at most MOST_AT_ONCE in order, and return them.
 
-        Where there are more, namespaces take turns: one that has many keeps no others waiting.
+        Where there are more, namespaces take turns: one that has many keeps no others waiting, and neither do
+        many, as the next portion goes on behind those of the last one.
         """
         found = sorted(key for key in dirty if self._end(key) <= now)
         if len(found) > MOST_AT_ONCE:
-            found = _in_turn(found)[:MOST_AT_ONCE]
+            found = _in_turn(found, self._last)[:MOST_AT_ONCE]
+            self._last = _namespace(found[-1])
         if found:
             self._taken_at = now
             dirty.difference_update(found)
@@ -45,15 +49,21 @@ class Portions:
         return max(earliest, self._taken_at) if earliest is not None else None
 
 
-def _in_turn(keys: Iterable[str]) -> list[str]:
-    """The first key of each namespace, then the second of each, and so on. Keys begin with the namespace."""
+def _in_turn(keys: Iterable[str], after: str) -> list[str]:
+    """The first key of each namespace, then the second of each, and so on; each time the namespaces behind
+    `after` come first. Keys begin with the namespace.
+    """
     places: Counter[str] = Counter()
     placed = []
     for key in keys:
-        namespace = key.partition("/")[0]
-        placed.append((places[namespace], key))
+        namespace = _namespace(key)
+        placed.append((places[namespace], namespace <= after, key))
         places[namespace] += 1
-    return [key for _, key in sorted(placed)]
+    return [key for _, _, key in sorted(placed)]
+
+
+def _namespace(key: str) -> str:
+    return key.partition("/")[0]
 
 
 class RecentWrites:

@@ -28,6 +28,18 @@ def test_a_namespace_with_more_than_a_portion_keeps_no_others_from_their_turn() 
     assert [key for key in found if key < "b"] == [f"a/{number:04}" for number in range(MOST_AT_ONCE - 3)]
 
 
+def test_many_namespaces_keep_no_others_from_their_turn() -> None:
+    """Somebody has as many as are taken at once, each with an object that changes again all the time."""
+    portions, mine = Portions(), {f"a{number:04}/one" for number in range(MOST_AT_ONCE)}
+    dirty = mine | {"b/one"}
+    taken = portions.take(dirty, 8.0)
+    dirty |= mine
+    taken += portions.take(dirty, 9.0)
+    assert "b/one" in taken
+    dirty |= mine
+    assert set(taken) | set(portions.take(dirty, 10.0)) == mine | {"b/one"}
+
+
 def test_the_next_time_of_what_is_left_moves_as_long_as_portions_are_taken() -> None:
     dirty = {f"{number:04}" for number in range(MANY)}
     portions = Portions()
