@@ -119,7 +119,7 @@ class ChargeStore(LedgerWriter):
                 if claim.conditional:
                     took = self._provisional.wait(namespace, claim.ahead, left)
                     if took is None or left <= 0.0:
-                        if self._monotonic() - began < self._provisional.grace:
+                        if self._monotonic() - began < self._provisional.grace(namespace):
                             raise Undecided(f"{len(claim.ahead)} pods of namespace {namespace} come first")
                         break
                     left -= took

@@ -67,7 +67,7 @@ class LedgerWriter:
 
     def _read(self, namespace: str) -> ReservationLedger:
         """The ledger as the API server has it now; remembered if it exists."""
-        with self._pace.timed():
+        with self._pace.timed(namespace):
             ledger = self._api.ledger(namespace)
         if ledger.resource_version:
             self._ledgers.remember(ledger)
@@ -76,7 +76,7 @@ class LedgerWriter:
     def _write_decided(self, wanted: ReservationLedger, attempt: int) -> str:
         """Write a ledger. If its version is outdated, wait for the next attempt and return the problem."""
         try:
-            with self._pace.timed():
+            with self._pace.timed(wanted.namespace):
                 stored = self._api.put(wanted)
             self._ledgers.remember(stored)
         except (Conflict, NotFound) as lost:

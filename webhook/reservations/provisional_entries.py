@@ -44,7 +44,7 @@ class WaitLimits:
 class ProvisionalEntries:
     """The provisional entries that this replica knows, and the reviews that wait for them. Thread-safe.
 
-    `delay`: the seconds that objects may appear later than usual.
+    `delay`: the seconds that objects of a namespace may appear later than usual.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ProvisionalEntries:
         ledgers: LedgerCache,
         watches: PodWatches,
         wait_limits: WaitLimits,
-        delay: Callable[[], float],
+        delay: Callable[[str], float],
         sleep: Callable[[float], object] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -66,10 +66,9 @@ class ProvisionalEntries:
         self._waiting: dict[str, Counter[Key]] = {}
         self._found: dict[str, tuple[float, frozenset[Key]]] = {}
 
-    @property
-    def grace(self) -> float:
-        """The seconds that an object has to appear now."""
-        return self._wait_limits.grace + self._delay()
+    def grace(self, namespace: str) -> float:
+        """The seconds that an object of a namespace has to appear now."""
+        return self._wait_limits.grace + self._delay(namespace)
 
     @contextmanager
     def waiting(self, namespace: str, key: Key) -> Iterator[None]:
@@ -90,8 +89,8 @@ class ProvisionalEntries:
 
     def releasable(self, namespace: str, provisional: frozenset[Key]) -> set[Key]:
         """The provisional entries whose time to appear is over."""
-        announced = self._wait_limits.announced + self._delay()
-        found = self._ledgers.entry_ages.older(namespace, provisional, self.grace, announced)
+        grace, announced = self.grace(namespace), self._wait_limits.announced + self._delay(namespace)
+        found = self._ledgers.entry_ages.older(namespace, provisional, grace, announced)
         with self._lock:
             return found - self._waiting.get(namespace, Counter()).keys()
 

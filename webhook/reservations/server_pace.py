@@ -19,16 +19,19 @@ MOST_SECONDS: Final = 8.0
 
 
 class ServerPace:
-    """The longest answer of the last seconds. Thread-safe."""
+    """The longest answer of the last seconds about the ledger of each namespace. Thread-safe.
+
+    Others do not count: how large a ledger is, its tenants decide, and anybody may name a namespace.
+    """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._longest = 0.0
-        self._since = 0.0
+        # (the longest answer, when it came) by namespace; old ones are dropped.
+        self._longest: dict[str, tuple[float, float]] = {}
 
     @contextmanager
-    def timed(self) -> Iterator[None]:
+    def timed(self, namespace: str) -> Iterator[None]:
         """Measure the request in the block, whether it succeeds or fails."""
         began = self._monotonic()
         try:
@@ -36,11 +39,18 @@ class ServerPace:
         finally:
             now = self._monotonic()
             with self._lock:
-                if now - began >= self._longest or now - self._since > WINDOW_SECONDS:
-                    self._longest, self._since = now - began, now
+                if now - began >= self._fresh(namespace, now):
+                    self._longest.pop(namespace, None)
+                    self._longest[namespace] = now - began, now
+                # They are in the order of their times.
+                while now - next(iter(self._longest.values()))[1] > WINDOW_SECONDS:
+                    del self._longest[next(iter(self._longest))]
 
-    def delay(self) -> float:
+    def delay(self, namespace: str) -> float:
         """The seconds that an object may appear later than on a server that answers at once."""
         with self._lock:
-            fresh = self._monotonic() - self._since <= WINDOW_SECONDS
-            return min(FACTOR * self._longest, MOST_SECONDS) if fresh else 0.0
+            return min(FACTOR * self._fresh(namespace, self._monotonic()), MOST_SECONDS)
+
+    def _fresh(self, namespace: str, now: float) -> float:
+        longest, since = self._longest.get(namespace, (0.0, now))
+        return longest if now - since <= WINDOW_SECONDS else 0.0

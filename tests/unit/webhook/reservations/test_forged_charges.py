@@ -164,6 +164,27 @@ def test_a_server_that_was_slow_is_waited_for_no_longer_than_it_is(monkeypatch: 
     assert replica.clock.now - before <= GRACE + 2 * BARRIER + STEP_SECONDS
 
 
+def test_the_slow_ledger_of_one_namespace_makes_nobody_wait_in_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tenant decides how large the ledger of its namespace is, and a stranger which one is written."""
+    api = Api()
+    replica = Replica(api)
+    read = api.ledger
+
+    def slowly(namespace: str) -> ReservationLedger:
+        if namespace != NAMESPACE:
+            replica.clock.now += 0.6
+        return read(namespace)
+
+    monkeypatch.setattr(api, "ledger", slowly)
+    replica.store.reconcile("slow")
+    forge(replica, charge("x", 4))
+    before = replica.clock.now
+    assert replica.admit(charge("p", 4)) == ""
+    assert replica.clock.now - before <= GRACE + 2 * BARRIER + STEP_SECONDS
+
+
 def test_requests_are_decided_in_order_and_later_ones_do_not_count() -> None:
     api = Api()
     first, second = Replica(api), Replica(api)
