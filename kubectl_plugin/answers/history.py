@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Number of pods that a row of the table names.
 MOST_PODS: Final = 3
+# What a formula begins with in a spreadsheet.
+_FORMULAS: Final = ("=", "+", "-", "@")
 _FIELDS: Final = ("time", "kind", "namespace", "quota", "resources", "pods", "count", "by", "byQuota")
 
 
@@ -190,8 +192,6 @@ def _entry(record: Reclaim) -> dict[str, Any]:
 def _print_csv(found: Sequence[Reclaim], *, show_headers: bool) -> None:
     import csv
 
-    from scheduler_core.model.printable import visible
-
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if show_headers:
         writer.writerow(_FIELDS)
@@ -199,4 +199,11 @@ def _print_csv(found: Sequence[Reclaim], *, show_headers: bool) -> None:
         entry = _entry(record)
         amounts = " ".join(f"{name}={value}" for name, value in entry["resources"].items())
         entry |= {"resources": amounts, "pods": " ".join(record.pods)}
-        writer.writerow([visible(str(entry[field])) for field in _FIELDS])
+        writer.writerow([_csv_field(str(entry[field])) for field in _FIELDS])
+
+
+def _csv_field(text: str) -> str:
+    """A text that no spreadsheet takes for a formula: whoever may write Events writes what is in it."""
+    from scheduler_core.model.printable import visible
+
+    return f"'{visible(text)}" if text.startswith(_FORMULAS) else visible(text)

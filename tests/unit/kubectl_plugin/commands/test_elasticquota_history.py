@@ -78,6 +78,33 @@ def test_csv_has_one_record_per_line(eq: Command) -> None:
     assert (first["by"], first["byQuota"]) == ("Pod team-b/serve-2", "team-b/quota")
 
 
+FORMULA = "=HYPERLINK(team-b/x)"
+
+
+@pytest.mark.parametrize(
+    ("told", "field"),
+    [
+        pytest.param({"by": FORMULA}, "by", id="who took the place"),
+        pytest.param({"by": "Pod b/p", "byQuota": FORMULA}, "byQuota", id="for which quota"),
+        pytest.param({"by": "Pod b/p", "count": 1, "pods": [FORMULA]}, "pods", id="which pods"),
+        pytest.param({"by": "Pod b/p", "count": 1, "resources": {FORMULA: "1"}}, "resources", id="of what"),
+    ],
+)
+def test_csv_has_no_formula_of_whoever_may_write_events(
+    api: Api, eq: Command, told: dict[str, Any], field: str
+) -> None:
+    event = preempted("z", 30)
+    event["metadata"]["annotations"] = {"muster.dev/eviction": json.dumps(told)}
+    if "count" in told:
+        event |= {
+            "reason": "Reclaimed",
+            "regarding": {"kind": "ElasticQuota", "namespace": "team-a", "name": "q"},
+        }
+    api.objects["events"] = [event]
+    *_, last = csv.DictReader(io.StringIO(eq("history", "-o", "csv").out))
+    assert last[field].startswith(f"'{FORMULA}")
+
+
 def test_without_the_right_to_list_events_the_last_reclaim_is_told(api: Api, eq: Command) -> None:
     api.forbidden = {("events", "team-a")}
     done = eq("history", "--no-headers")
