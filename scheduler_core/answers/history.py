@@ -27,6 +27,9 @@ from scheduler_core.model.timestamps import epoch, parse_time
 SAME_SECONDS: Final = 60.0
 # The status and the Event of a quota are of one moment, in whole seconds.
 SAME_MOMENT_SECONDS: Final = 2.0
+# Records that agree in who lost, to whom and for which quota, of which as many are compared in each minute:
+# anybody who may write Events can make thousands.
+MOST_ALIKE: Final = 32
 
 
 class Reclaim(msgspec.Struct, frozen=True):
@@ -139,17 +142,21 @@ def record_of_eviction(eviction: QuotaEviction) -> Reclaim:
 
 def merged(records: Iterable[Reclaim]) -> list[Reclaim]:
     """The records without doubles, the newest last."""
-    # By who lost, to whom, and for which quota: only records that agree in these tell of one preemption.
-    kept: dict[tuple[str, str, str], list[Reclaim]] = {}
+    # By who lost, to whom, for which quota, and in which minute: only records that agree in the first three,
+    # and are about a minute apart, tell of one preemption.
+    kept: dict[tuple[str, str, str, int], list[int]] = {}
+    found: list[Reclaim] = []
     # Records of quotas come first: they have the amounts, and those of pods complete their names.
     for record in sorted(records, key=lambda record: (not record.quota, not record.pods, record.time)):
-        others = kept.setdefault((record.namespace, record.by, record.by_quota), [])
-        place = next((place for place, other in enumerate(others) if _same(other, record)), None)
-        if place is None:
-            others.append(record)
+        names, minute = (record.namespace, record.by, record.by_quota), int(record.time // SAME_SECONDS)
+        # A record may have got the time of another one, so those of two minutes each way are alike.
+        near = (kept.get((*names, minute + apart), ()) for apart in range(-2, 3))
+        alike = [place for places in near for place in places[:MOST_ALIKE] if _same(found[place], record)]
+        if alike:
+            found[min(alike)] = _joined(found[min(alike)], record)
         else:
-            others[place] = _joined(others[place], record)
-    found = [record for others in kept.values() for record in others]
+            kept.setdefault((*names, minute), []).append(len(found))
+            found.append(record)
     return sorted(found, key=lambda record: (record.time, record.namespace, record.by, record.pods))
 
 

@@ -18,6 +18,7 @@ from scheduler_core.answers.history import (
 )
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.quotas.quota_history import QuotaEviction
+from tests.support.calls import calls_of
 
 BY = "preempted by team-b/serve-2 (priority 0)"
 FOR = (
@@ -210,3 +211,23 @@ PAIRS: list[tuple[str, Reclaim, Reclaim, bool]] = [
 def test_which_records_tell_of_one_preemption(one: Reclaim, other: Reclaim, same: bool) -> None:
     assert len(merged([one, other])) == (1 if same else 2)
     assert len(merged([other, one])) == (1 if same else 2)
+
+
+@pytest.mark.parametrize(
+    ("quota", "seconds"),
+    [
+        pytest.param("", 61.0, id="of pods, each a minute after the other"),
+        pytest.param("team-a/quota", 0.0, id="of a quota at one moment, of different numbers of pods"),
+    ],
+)
+def test_thousands_of_records_cost_in_proportion_to_them(quota: str, seconds: float) -> None:
+    """Whoever may write Events of a namespace can make so many of one loser and one taker."""
+
+    def told(count: int) -> int:
+        found = [
+            Reclaim(SECOND + seconds * n, "reclaim", "team-a", quota, "b/q", "Pod b/p", {}, (), n + 1)
+            for n in range(count)
+        ]
+        return calls_of(lambda: merged(found))
+
+    assert told(1200) < 3 * told(600)
