@@ -155,7 +155,7 @@ class FailureHandler:
                 self._pending[RejectionChange.REASON].put(pod.namespace, pod.uid, report)
         elif change is RejectionChange.NONE:
             self._remove(pod.uid)
-            if own_event and self._figures_limiter.take():
+            if own_event and not self._pending[RejectionChange.FIGURES] and self._figures_limiter.take():
                 self._record_event(report)
         else:
             other = RejectionChange.REASON if change is RejectionChange.FIGURES else RejectionChange.FIGURES

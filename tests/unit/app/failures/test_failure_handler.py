@@ -173,6 +173,21 @@ def test_a_namespace_with_thousands_of_pods_keeps_no_others_from_saying_why_they
     assert rig.handler.pending > 4000
 
 
+def test_pods_that_are_refused_again_as_before_keep_no_others_from_saying_new_figures(rig: Rig) -> None:
+    """A tenant can have its pods tried all the time; each time their Events count once more."""
+    rig.pods["other"] = msgspec.structs.replace(POD, namespace="b", name="other", uid="other")
+    for name in ("other", *(f"p{number}" for number in range(5))):
+        rig.refuse(name)
+    rig.after(60.0)
+    for number in range(20 * FIGURES_BURST):
+        if number == 4 * FIGURES_BURST:
+            rig.refuse("other", "0/4 nodes")
+        rig.now += 0.5 / FIGURES_PER_SECOND
+        for pod in range(5):
+            rig.refuse(f"p{pod}")
+    assert rig.names.count("other") == 2
+
+
 def test_while_pods_are_bound_little_is_said_and_never_nothing(rig: Rig) -> None:
     def bound(per_second: int) -> int:
         before = len(rig.written)
