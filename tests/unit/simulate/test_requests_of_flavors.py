@@ -62,6 +62,12 @@ def world() -> Simulation:
     return made
 
 
+def node_of(made: Simulation, namespace: str, name: str) -> str:
+    found = made.get("Pod", namespace, name)
+    assert found is not None
+    return str(found["spec"].get("nodeName", ""))
+
+
 @pytest.mark.parametrize("node", ["", "n1"], ids=["placed by the scheduler", "with a node of its own"])
 def test_who_asks_for_a_flavor_by_its_name_takes_nothing_of_it(node: str) -> None:
     """A kubelet admits such a pod; it uses no device, and the max of its quota names no flavor."""
@@ -69,9 +75,9 @@ def test_who_asks_for_a_flavor_by_its_name_takes_nothing_of_it(node: str) -> Non
     made.create(pod("attacker", "fake", {H100: "8"}, node=node))
     made.create(pod("other", "borrows", {GPU: "1"}))
     made.run()
-    assert made.get("Pod", "attacker", "fake")["spec"]["nodeName"] == "n1"
+    assert node_of(made, "attacker", "fake") == "n1"
     assert made.state.ledger.used("attacker").get(H100, 0) == 0
-    assert made.get("Pod", "other", "borrows")["spec"].get("nodeName") == "n1"
+    assert node_of(made, "other", "borrows") == "n1"
 
 
 def test_a_pod_with_a_node_past_the_max_of_a_flavor_counts_is_reported_and_goes_first() -> None:
@@ -84,10 +90,12 @@ def test_a_pod_with_a_node_past_the_max_of_a_flavor_counts_is_reported_and_goes_
     made.create(pod("attacker", "more", {GPU: "1"}))
     made.run()
     assert made.state.ledger.used("attacker")[H100] == 4
-    found = made.get("ElasticQuota", "attacker", "q")["status"]["conditions"]
-    said = [item["message"] for item in found if item["type"] == "AboveMax" and item["status"] == "True"]
+    found = made.get("ElasticQuota", "attacker", "q")
+    assert found is not None
+    shown = found["status"]["conditions"]
+    said = [item["message"] for item in shown if item["type"] == "AboveMax" and item["status"] == "True"]
     assert said == [f"uses {H100}=4 of max=1; its pods are the first to be evicted for others"]
-    assert made.get("Pod", "other", "borrows")["spec"]["nodeName"] == "n1", "others may borrow as before"
+    assert node_of(made, "other", "borrows") == "n1", "others may borrow as before"
     assert list(made.rejected) == ["attacker/more"], "nothing more of it starts there"
     made.create(pod("owner", "claims", {GPU: "4"}))
     made.run()
