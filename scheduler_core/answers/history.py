@@ -27,6 +27,9 @@ from scheduler_core.model.timestamps import epoch, parse_time
 SAME_SECONDS: Final = 60.0
 # The status and the Event of a quota are of one moment, in whole seconds.
 SAME_MOMENT_SECONDS: Final = 2.0
+# How long after its creation an Event may have happened again, and a time that can still be written.
+LONGEST_SERIES_SECONDS: Final = 30 * 86_400.0
+LATEST: Final = 253_402_300_799.0
 # Records that agree in who lost, to whom and for which quota, of which as many are compared in each minute:
 # anybody who may write Events can make thousands.
 MOST_ALIKE: Final = 32
@@ -73,10 +76,14 @@ class EventWire(ApiObject, frozen=True, rename="camel"):
 
     @property
     def time(self) -> float:
-        """When it last happened, in seconds since the epoch. Raises ModelError."""
+        """When it last happened, in seconds since the epoch. Raises ModelError.
+
+        What its writer says of a distant future is not believed: then it is the time of its creation.
+        """
         last = self.series.last_observed_time if self.series is not None else None
-        moment = last or self.event_time or self.deprecated_last_timestamp
-        return epoch(moment) or self.metadata.created
+        created = self.metadata.created
+        told = epoch(last or self.event_time or self.deprecated_last_timestamp) or created
+        return told if told <= (created or told) + LONGEST_SERIES_SECONDS and told < LATEST else created
 
 
 def record_of_event(raw: Raw) -> Reclaim | None:

@@ -78,6 +78,31 @@ def test_csv_has_one_record_per_line(eq: Command) -> None:
     assert (first["by"], first["byQuota"]) == ("Pod team-b/serve-2", "team-b/quota")
 
 
+@pytest.mark.parametrize("output", ["table", "json", "yaml", "csv"])
+@pytest.mark.parametrize("created", [True, False], ids=["with a time of creation", "without one"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param("9999-12-31T23:59:59.999999Z", id="the end of time"),
+        pytest.param("9999-12-31T23:59:59-23:59", id="beyond the end of time"),
+        pytest.param("2300-01-01T00:00:00.000000Z", id="a distant future"),
+        pytest.param("0001-01-01T00:00:00+23:59", id="before the beginning of time"),
+    ],
+)
+def test_an_event_of_an_impossible_time_keeps_nobody_from_reading_the_others(
+    api: Api, eq: Command, told: str, created: bool, output: str
+) -> None:
+    event = preempted("z", 0)
+    event["eventTime"] = told
+    if created:
+        event["metadata"]["creationTimestamp"] = format_time(time.time() - 7200)
+    api.objects["events"].append(event)
+    done = eq("history", "--since", "1h", "-o", output)
+    assert (done.code, done.err) == (0, "")
+    if created:
+        assert "z" not in json.loads(eq("history", "--since", "1h", "-o", "json").out)["history"][-1]["pods"]
+
+
 FORMULA = "=HYPERLINK(team-b/x)"
 
 
