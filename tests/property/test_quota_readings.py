@@ -19,7 +19,7 @@ from scheduler_core.simulate.world import Simulation
 from tests.support.searches import cases
 from tests.support.worlds.generate import live
 
-WORLDS = cases(80, least=6)
+WORLDS = cases(80, least=20)
 PORTIONS = 5
 
 
