@@ -538,6 +538,21 @@ def test_a_pod_that_waits_is_meant_where_theirs_adds_the_overhead_again(
     assert meant(Step("world", {}, stored, state, theirs, decided, (finding,)), finding) == key
 
 
+def test_both_are_meant_in_one_score() -> None:
+    """World 617: theirs forgets the requests of the new pod, beside a pod whose overhead it adds again."""
+    nodes, own = [a_node("n", "8"), a_node("m", "8")], {"requests": {"cpu": "1"}}
+    runs = a_pod("r", "n", resources=own, overhead={"cpu": "1"})
+    runs["status"] |= {"allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "2"}}}
+    state = state_of(nodes, runs)
+    stored = msgspec.json.encode(a_pod("p", resources={"requests": {"cpu": "2"}}))
+    twice = state_of(nodes, a_pod("r", "n", resources={"requests": {"cpu": "3"}}))
+    theirs = ours.decide(twice, msgspec.json.encode(a_pod("p")), 0.0)
+    decided = ours.decide(state, stored, 0.0)
+    (finding,) = (one for one in differences(theirs, decided) if one.kind == "scores of NodeResourcesFit")
+    step = Step("world", {}, stored, state, theirs, decided, (finding,))
+    assert meant(step, finding) == "pod-level-requests-are-scored"
+
+
 class Hanging:
     """A control plane with one node, whose kube-scheduler decides nothing about the pod `hangs`."""
 
