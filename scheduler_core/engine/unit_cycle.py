@@ -179,7 +179,7 @@ class UnitCycle:
         self._kept_nodes.before_attempt(group.unit, group.pods, whole=group.whole)
         try:
             outcome = self._outcome(group, now)
-            if outcome is not None and not _is_told_before(outcome):
+            if outcome is not None and not _acts_first(outcome):
                 # Planning kept nodes may call plugins.
                 self._kept_nodes.after_attempt(group.unit, group.members, outcome, now)
         except PluginError as error:
@@ -284,8 +284,8 @@ def _error(profile: Profile, pod: Pod, error: PluginError) -> Rejected:
     return Rejected(pod, profile.name, REASON_SCHEDULER_ERROR, str(error))
 
 
-def _is_told_before(outcome: Outcome) -> bool:
-    """Whether nominations and bindings come before kept nodes hear of the outcome."""
+def _acts_first(outcome: Outcome) -> bool:
+    """Whether members are bound or nominated before kept nodes hear of the outcome."""
     return isinstance(outcome, Starts) or (isinstance(outcome, MustWait) and outcome.preemption is not None)
 
 

@@ -59,7 +59,8 @@ class FairWorkers:
         if own >= self._most:
             return False
         if owner in self._slow and self._part:
-            return sum(self._running[each] for each in self._slow) < self._part
+            slow = (number for each, number in self._running.items() if each in self._slow)
+            return sum(slow) < self._part
         return not own or self._count - self._running.total() > self._part
 
     def _next(self) -> tuple[str, Act] | None:

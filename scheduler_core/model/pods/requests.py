@@ -369,8 +369,8 @@ def effective_requests(
 
 
 def _of_nodes(asked: dict[str, int]) -> dict[str, int]:
-    """Without flavors, which only a node gives to what runs there: a kubelet admits a pod that asks for
-    resources that no node reports, so that such a pod would use up a flavor without a device.
+    """Without flavors, which only a node gives to what runs there: who asks for one by its name asks for no
+    device, and would use up the flavor.
     """
     if not any(name.startswith(names.FLAVOR_PREFIX) for name in asked):
         return asked

@@ -1,4 +1,4 @@
-"""A tenant fills the object of its running pod up to what etcd takes, so that nobody can delete it."""
+"""Pods that the API server does not let go, as a policy protects them: others are evicted in their place."""
 
 from __future__ import annotations
 
@@ -25,10 +25,29 @@ from tests.tools.build import have
 
 pytestmark = pytest.mark.timeout(300)
 
-# Of the 1.5 MiB that etcd takes in a request; the rest is an annotation, which a tenant may change later.
-ENV_BYTES = 1_450_000
-MOST_ANNOTATION = 200_000
-TOO_LARGE = "etcdserver: request is too large"
+PROTECTED = "pods of this label stay"
+POLICY = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": "kept"},
+    "spec": {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "objectSelector": {"matchLabels": {"kept": "yes"}},
+            "resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["DELETE"]}
+            ],
+        },
+        "validations": [{"expression": "false", "message": PROTECTED}],
+    },
+}
+BINDING = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicyBinding",
+    "metadata": {"name": "kept"},
+    "spec": {"policyName": "kept", "validationActions": ["Deny"]},
+}
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
 
 
 @pytest.fixture
@@ -40,19 +59,13 @@ def cluster() -> Iterator[Cluster]:
         yield found
 
 
-def fill(cluster: Cluster, path: str) -> None:
-    """Make the annotation of a pod as long as the server takes it."""
-    fits, most = 0, MOST_ANNOTATION
-    while most - fits > 1:
-        size = (fits + most) // 2
-        try:
-            cluster.request("PATCH", path, {"metadata": {"annotations": {"full": "x" * size}}})
-        except RequestFailed as refused:
-            if TOO_LARGE not in str(refused):
-                raise
-            most = size
-        else:
-            fits = size
+def is_protected(cluster: Cluster, path: str) -> bool:
+    """Whether the server would refuse to delete a pod."""
+    try:
+        cluster.request("DELETE", f"{path}?dryRun=All")
+    except RequestFailed as refused:
+        return PROTECTED in str(refused)
+    return False
 
 
 def test_a_quota_gets_its_min_back_beside_pods_that_nobody_can_delete(
@@ -70,18 +83,15 @@ def test_a_quota_gets_its_min_back_beside_pods_that_nobody_can_delete(
             await_node(running, name)
         create_pod(cluster, borrower, "may-go", "2")
         eventually(lambda: "may-go" in bound(cluster, borrower), 60)
-        env = [{"name": "FAT", "value": "x" * ENV_BYTES}]
-        container = {"name": "main", "image": "example.com/app:1", "env": env}
-        container["resources"] = {"requests": {"cpu": "2"}}
-        spec = {"schedulerName": "muster-scheduler", "containers": [container]}
-        cluster.request("POST", pods, {"metadata": {"name": "fat"}, "spec": spec})
-        eventually(lambda: "fat" in bound(cluster, borrower), 60)
-        fill(cluster, f"{pods}/fat")
-        with pytest.raises(RequestFailed, match=TOO_LARGE):
-            cluster.request("DELETE", f"{pods}/fat")
+        create_pod(cluster, borrower, "stays", "2")
+        eventually(lambda: "stays" in bound(cluster, borrower), 60)
+        cluster.request("PATCH", f"{pods}/stays", {"metadata": {"labels": {"kept": "yes"}}})
+        cluster.request("POST", f"{POLICIES}/validatingadmissionpolicies", POLICY)
+        cluster.request("POST", f"{POLICIES}/validatingadmissionpolicybindings", BINDING)
+        eventually(lambda: is_protected(cluster, f"{pods}/stays"), 60)
         create_pod(cluster, lender, "claims", "2")
         eventually(lambda: "claims" in bound(cluster, lender), 60)
-        assert set(bound(cluster, borrower)) == {"fat"}
+        assert set(bound(cluster, borrower)) == {"stays"}
         assert running.process.poll() is None
         assert "evicting" in running.said()
-        assert TOO_LARGE in running.said()
+        assert PROTECTED in running.said()

@@ -1,7 +1,7 @@
 """Pods that the API server does not let go: others are evicted in their place.
 
-A tenant can fill the object of its own running pod up to what etcd takes. From then on nobody can write its
-condition or its deletion, and the same pod was chosen again and again, so that no quota got its min back.
+A policy may protect them, or etcd takes no change of so large an object. The same pod was chosen again and
+again, so that no quota got its min back.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def node_of(made: Simulation, namespace: str, name: str) -> str:
 
 @pytest.mark.parametrize("node", ["", "n1"], ids=["placed by the scheduler", "with a node of its own"])
 def test_who_asks_for_a_flavor_by_its_name_takes_nothing_of_it(node: str) -> None:
-    """A kubelet admits such a pod; it uses no device, and the max of its quota names no flavor."""
+    """It asks for no device, and the max of its quota names no flavor."""
     made = world()
     made.create(pod("attacker", "fake", {H100: "8"}, node=node))
     made.create(pod("other", "borrows", {GPU: "1"}))

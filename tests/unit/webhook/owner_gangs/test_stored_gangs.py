@@ -259,7 +259,7 @@ def test_groups_stay_due_while_the_server_fails() -> None:
     ids=["as large as etcd takes", "the server fails for it"],
 )
 def test_a_group_that_cannot_be_written_keeps_no_others_back(message: str, turns: int) -> None:
-    """A tenant can fill a group that the webhook made up to what etcd takes."""
+    """Such as one that etcd takes no change of, as its object is too large."""
 
     class Full(Store):
         def create(self, write: Create) -> bytes:
